@@ -42,11 +42,8 @@ _LAST = ("Hardware", OTHERS)
 """Headings that follow all others in a command's help."""
 
 
-def argument(
-    metavar: str, about: str, completes: str = "", show_default: bool = False, **others: Any
-) -> Any:
-    """Describe an argument, for ``Annotated``; ``completes`` as for ``option``."""
-    others["autocompletion"] = _completer(completes)
+def argument(metavar: str, about: str, show_default: bool = False, **others: Any) -> Any:
+    """Describe an argument, for ``Annotated``."""
     return typer.Argument(metavar=metavar, help=about, show_default=show_default, **others)
 
 

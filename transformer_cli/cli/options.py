@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     OpenExecutor = Callable[[], AbstractContextManager[Executor]]
 
 
-Config = Annotated[Path, argument("CONFIG", "YAML file of the experiment.", completes="config")]
-Run = Annotated[Path, argument("RUN", "Run directory of a training.", completes="run")]
+Config = Annotated[Path, argument("CONFIG", "YAML file of the experiment.")]
+Run = Annotated[Path, argument("RUN", "Run directory of a training.")]
 RunDir = Annotated[
     Path | None,
-    option("DIR", "Run directory.  [default: runs/<config name>]", completes="run"),
+    option("DIR", "Run directory.  [default: runs/<config name>]"),
 ]
 Set = Annotated[
     list[str] | None,
@@ -275,7 +275,7 @@ class RunOptions(CommandOptions):
     heading = "Input and output"
     config: Annotated[
         Path | None,
-        argument("CONFIG", "YAML file of the experiment.", completes="config"),
+        argument("CONFIG", "YAML file of the experiment."),
     ] = None
     run_dir: RunDir = None
     set_: Set = None

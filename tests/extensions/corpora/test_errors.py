@@ -12,13 +12,13 @@ from cli.process import assert_refused, run
         (["-i", "in.txt", "-o", "out.tsv"], "-o out.tsv: lines of text are no table"),
         (["-i", "in.txt", "-o", "out.jsonl"], "-o out.jsonl: lines of text are no table"),
         (
-            ["-i", "in.jsonl", "--src-field", "t", "-o", "out.tsv", "--prefix-file", "p.txt"],
-            "--prefix-file: only one of the tables has a header",
+            ["-i", "in.jsonl", "--src-field", "t", "-o", "out.tsv"],
+            "-o: rows of in.jsonl are written as JSONL; give a name that ends with .jsonl",
         ),
     ],
 )
 def test_text_and_tables_are_told_apart(tmp_path: Path, options: list[str], told: str) -> None:
-    for name in ("in.txt", "in.jsonl", "p.txt"):
+    for name in ("in.txt", "in.jsonl"):
         (tmp_path / name).write_text('{"t": "1"}\n' if name == "in.jsonl" else "1\n")
     assert_refused(run("translate", "run", *options, cwd=tmp_path), 2, told)
 

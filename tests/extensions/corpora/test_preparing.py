@@ -15,13 +15,12 @@ from hypothesis import example, given, settings, strategies as st
 from transformer_cli.base.errors import ConfigError, CorpusError
 from transformer_cli.data.corpus import StreamedText
 from transformer_cli.extensions.corpora import preparing
-from transformer_cli.extensions.corpora.kind import describe_record
+from transformer_cli.extensions.corpora.kind import SourcesKind, describe_record
 from transformer_cli.extensions.corpora.prepared import (
     find_damage,
     read_corpus_record,
     read_split,
     split_path,
-    update_given_splits,
 )
 from transformer_cli.extensions.corpora.preparing import clean_corpus, is_prepared, prepare_corpus
 from transformer_cli.extensions.corpora.settings import CorpusData
@@ -108,7 +107,7 @@ def test_the_first_unit_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     table = {"tsv": str(path), "src_column": 1, "tgt_column": 2}
     record = prepare_corpus(corpus([table], test={"t": table}), tmp_path / "c")
     why = f"1 that cannot be read ({path}:8: 1 column; there is no column 2)"
-    assert [line.partition("left out: ")[2] for line in describe_record(record)] == [why, why]
+    assert [line.partition("left out: ")[2] for line in describe_record(record)] == [why]
 
 
 def test_a_source_has_filters_of_its_own(tmp_path: Path) -> None:
@@ -150,21 +149,21 @@ def test_each_held_out_pair_has_the_tag_of_its_source(tmp_path: Path) -> None:
     assert {*text.tags} == {"news", None}
 
 
-def test_given_splits_are_written_and_written_again_when_they_change(tmp_path: Path) -> None:
+def test_given_splits_are_read_where_they_lie(tmp_path: Path) -> None:
     train, val = write(tmp_path, "a", numbered(0, 9)), write(tmp_path, "v", numbered(9, 12))
-    data = corpus([train], val=val, test={"more": write(tmp_path, "t", numbered(20, 22))})
+    table = tmp_path / "t.tsv"
+    table.write_text("\ufeffa\tb\nc\td\r\n")
+    more = {"tsv": str(table), "src_column": 1, "tgt_column": 2, "tag": "news"}
+    data = corpus([train], val=val, test={"more": more})
     splits, _ = prepare(data, tmp_path / "corpus")
-    assert splits == {
-        "train": numbered(0, 9),
-        "val": numbered(9, 12),
-        "more": numbered(20, 22),
-    }
-    files = {path: path.stat().st_ino for path in (tmp_path / "corpus").iterdir()}
-    update_given_splits(data, tmp_path / "corpus", is_begun=False)
-    assert {path: path.stat().st_ino for path in files} == files
-    write(tmp_path, "t", numbered(30, 35))
-    update_given_splits(data, tmp_path / "corpus", is_begun=False)
-    assert [*read_split(tmp_path / "corpus", "more", data).pairs()] == numbered(30, 35)
+    assert splits == {"train": numbered(0, 9)}
+    kind = SourcesKind(data)
+    assert [*kind.read_split("val", None).pairs()] == numbered(9, 12)
+    test = kind.read_split("more", tmp_path / "corpus")
+    assert [*test.pairs()] == [("a", "b"), ("c", "d")]
+    assert test.tags == ["news", "news"]
+    write(tmp_path, "v", numbered(30, 35))
+    assert [*kind.read_split("val", tmp_path / "corpus").pairs()] == numbered(30, 35)
 
 
 def test_what_changes_the_sources_is_noticed(tmp_path: Path) -> None:
@@ -267,40 +266,6 @@ def test_lost_and_changed_files_are_noticed(tmp_path: Path) -> None:
         assert find_damage(tmp_path / "corpus", record, {"val", "test"}) is None
     file.unlink()
     assert find_damage(tmp_path / "corpus", record) == f"{file}: is missing"
-
-
-def test_a_begun_run_needs_no_sources_of_given_splits(tmp_path: Path) -> None:
-    val, more = write(tmp_path, "v", numbered(9, 12)), write(tmp_path, "t", numbered(20, 22))
-    train = write(tmp_path, "a", numbered(0, 9))
-    prepare(corpus([train], val=val, test={"more": more}), tmp_path / "corpus")
-    for path in tmp_path.glob("[vt].?"):
-        path.rename(path.with_suffix(".away"))
-    new = write(tmp_path, "n", numbered(30, 33))
-    data = corpus([train], val=val, test={"more": more, "new": new})
-    written = update_given_splits(data, tmp_path / "corpus", is_begun=True)
-    assert [(each.name, each.pairs) for each in written] == [("new n.0", 3)]
-    # Other settings of a test split are followed; those of val are not.
-    data = corpus([train], val=new, test={"more": new})
-    written = update_given_splits(data, tmp_path / "corpus", is_begun=True)
-    assert [each.name for each in written] == ["more n.0"]
-    assert [*read_split(tmp_path / "corpus", "val", data).pairs()] == numbered(9, 12)
-    assert update_given_splits(data, tmp_path / "corpus", is_begun=True) == []
-
-
-def test_val_of_a_begun_run_is_written_again_only_of_its_source(tmp_path: Path) -> None:
-    val = write(tmp_path, "v", numbered(9, 12))
-    data = corpus([write(tmp_path, "a", numbered(0, 9))], val=val)
-    prepare(data, tmp_path / "corpus")
-    lost = tmp_path / "corpus" / "val.src"
-    lost.unlink()
-    update_given_splits(data, tmp_path / "corpus", is_begun=True)
-    assert [*read_split(tmp_path / "corpus", "val", data).pairs()] == numbered(9, 12)
-    lost.unlink()
-    write(tmp_path, "v", numbered(9, 13))
-    with pytest.raises(CorpusError, match=r"val\.src: is missing, and .*--overwrite"):
-        update_given_splits(data, tmp_path / "corpus", is_begun=True)
-    update_given_splits(data, tmp_path / "corpus", is_begun=False)
-    assert [*read_split(tmp_path / "corpus", "val", data).pairs()] == numbered(9, 13)
 
 
 odd_sides = st.text(st.sampled_from("ab \ufeff\r\u00a0\u2003\f\u0085\u2028\x1c\u200b"), max_size=5)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def average(
-    runs: Annotated[list[Path], argument("RUN", "Run directory of a training.", completes="run")],
+    runs: Annotated[list[Path], argument("RUN", "Run directory of a training.")],
     last: Annotated[
         int | None, option("N", "The newest N checkpoints of each run.  [default: all]", min=1)
     ] = None,

@@ -29,7 +29,6 @@ def check(
         option(
             "DIR",
             "Run whose tokenizer counts tokens.  [default: runs/<config name>]",
-            completes="run",
         ),
     ] = None,
     set_: options.Set = None,

@@ -1,14 +1,12 @@
-"""Shell completion of values: settings, configuration files, runs, splits and checkpoints.
+"""Shell completion of values: settings, splits, checkpoints and engines; files are the shell's.
 
 It answers a key press: nothing here imports torch or pydantic. And it reports nothing: where files
 are broken it offers no values, and the shell completes file names.
 """
 
-import glob
 import json
 import re
 from collections.abc import Callable, Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +21,6 @@ with lazy_imports():
 
 Values = dict[str, str]  # what may stand on the command line, with its help
 Completer = Callable[[typer.Context, str], Values]
-_MAX_ENTRIES = 2000
 
 
 def complete(kind: str, context: typer.Context, incomplete: str) -> list[Any]:
@@ -84,29 +81,6 @@ def _values(part: dict[str, Any]) -> Values:
     return {text: part["description"] for text in texts if not text.startswith(("[", "{"))}
 
 
-def _complete_paths(fits: Callable[[str], bool]) -> Completer:
-    """Complete paths that fit, and those a directory deeper."""
-
-    def complete(context: typer.Context, incomplete: str) -> Values:
-        here = _glob(f"{glob.escape(incomplete)}*")
-        paths = [path for top in here for path in (top, *_glob(f"{glob.escape(top)}/*"))]
-        return dict.fromkeys(filter(fits, paths), "")
-
-    return complete
-
-
-def _glob(pattern: str) -> list[str]:
-    return sorted(islice(glob.iglob(pattern), _MAX_ENTRIES))  # noqa: PTH207
-
-
-def _is_config(path: str) -> bool:
-    return path.endswith((".yaml", ".yml"))
-
-
-def _is_run(path: str) -> bool:
-    return Path(path, "config.yaml").is_file()
-
-
 def _complete_split(context: typer.Context, incomplete: str) -> Values:
     """Complete a split of the run that the command line names."""
     return dict.fromkeys(_split_names(_run(context)), "")
@@ -159,9 +133,6 @@ def _complete_engine(context: typer.Context, incomplete: str) -> Values:
 
 
 _COMPLETERS: dict[str, Completer] = {
-    "config": _complete_paths(_is_config),
-    "run": _complete_paths(_is_run),
-    "config or run": _complete_paths(lambda path: _is_config(path) or _is_run(path)),
     "setting": _complete_setting,
     "split": _complete_split,
     "run split": _complete_run_split,

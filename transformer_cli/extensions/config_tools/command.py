@@ -43,7 +43,7 @@ def _config(context: typer.Context) -> None:
 def show(
     config: Annotated[
         Path,
-        argument("CONFIG", "YAML file, or a run directory.", completes="config or run"),
+        argument("CONFIG", "YAML file, or a run directory."),
     ],
     set_: options.Set = None,
 ) -> None:
@@ -74,7 +74,7 @@ def show(
 def validate(
     configs: Annotated[
         list[Path],
-        argument("CONFIG", "YAML file of an experiment.", completes="config"),
+        argument("CONFIG", "YAML file of an experiment."),
     ],
 ) -> None:
     """Check every key and value of configuration files.

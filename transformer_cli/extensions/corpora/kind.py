@@ -8,13 +8,13 @@ from transformer_cli.base.errors import CorpusError, RunError
 from transformer_cli.data.corpus import ParallelFiles, ParallelText
 from transformer_cli.data.kinds import CorpusKind, Preparation
 from transformer_cli.extensions.corpora import prepared
-from transformer_cli.extensions.corpora.settings import CorpusData
+from transformer_cli.extensions.corpora.settings import CorpusData, SourceConfig
 
 
 class SourcesKind(CorpusKind[CorpusData]):
     """Splits that were drawn from sources, or have a source of their own.
 
-    A run that has checkpoints goes on with its own text, whatever became of the sources.
+    A run that has checkpoints goes on with its own text, whatever became of ``data.sources``.
     """
 
     keeps_text = True
@@ -24,7 +24,9 @@ class SourcesKind(CorpusKind[CorpusData]):
         drawn = ["test"] if split is not None and split.test else []
         return ["train", "val", *drawn, *self.data.test]
 
-    def open_split(self, split: str, place: Path | None) -> ParallelFiles:
+    def open_split(self, split: str, place: Path | None) -> ParallelFiles | ParallelText:
+        if (source := self._given.get(split)) is not None:
+            return prepared.read_given(source, self.data)
         record = None if place is None else prepared.read_corpus_record(place)
         if place is None or record is None:
             raise CorpusError(
@@ -41,7 +43,18 @@ class SourcesKind(CorpusKind[CorpusData]):
 
     def read_split(self, split: str, place: Path | None) -> ParallelText:
         """Read a split with the tags of its sources."""
-        return prepared.read_split(self.open_split(split, place).src.parent, split, self.data)
+        text = self.open_split(split, place)
+        if isinstance(text, ParallelText):
+            return text
+        return prepared.read_split(text.src.parent, split, self.data)
+
+    def is_here(self, split: str, place: Path | None) -> bool:
+        """Return whether the source of a split that has one is a file of this machine."""
+        return split not in self._given or self._given[split].is_local
+
+    @property
+    def _given(self) -> dict[str, SourceConfig]:
+        return prepared.given_sources(self.data)
 
     def has_prepared(self, directory: Path, is_begun: bool) -> bool:
         """Return whether the text is of the sources as they are, or is trained on already."""
@@ -56,7 +69,7 @@ class SourcesKind(CorpusKind[CorpusData]):
                     "--overwrite"
                 )
             return False
-        damage = prepared.find_damage(directory, record, record.drawn)
+        damage = prepared.find_damage(directory, record)
         if not is_begun:
             return damage is None and is_prepared(self.data, directory)
         if damage is None:
@@ -64,15 +77,16 @@ class SourcesKind(CorpusKind[CorpusData]):
         with suppress(CorpusError):  # a source is gone
             if is_prepared(self.data, directory):
                 return False  # it can be made again
-        raise prepared.lost_text_error(damage)
+        raise CorpusError(
+            f"{damage}, and what it was made of is gone or has changed, so it cannot be written "
+            "again; restore the file, or start again with --overwrite"
+        )
 
     def prepare(self, preparation: Preparation) -> None:
         from transformer_cli.extensions.corpora.preparing import prepare_corpus
 
         directory, is_begun, clear, log, executor = preparation
         if self.has_prepared(directory, is_begun):
-            for split in prepared.update_given_splits(self.data, directory, is_begun):
-                log(_describe_split(split))
             return
         clear()
         for line in describe_record(prepare_corpus(self.data, directory, executor)):
@@ -94,15 +108,8 @@ def describe_record(record: prepared.CorpusRecord) -> Iterator[str]:
     for source in record.sources:
         kept = ", ".join(f"{count:,} {split}" for split, count in source.kept.items()) or "none"
         left_out = [f"{count:,} {name}" for name, count in source.removed.items()]
-        reasons = ", ".join(filter(None, [*left_out, _describe_bad(source)])) or "none"
+        if source.bad:
+            why = f" ({source.first_bad})" if source.first_bad else ""
+            left_out.append(f"{source.bad:,} that cannot be read{why}")
+        reasons = ", ".join(left_out) or "none"
         yield f"{source.name}: {source.pairs:,} pairs; kept: {kept}; left out: {reasons}"
-    yield from map(_describe_split, record.given.values())
-
-
-def _describe_split(split: prepared.ExplicitSplit) -> str:
-    return f"{split.name}: {split.pairs:,} pairs; left out: {_describe_bad(split) or 'none'}"
-
-
-def _describe_bad(source: prepared.SourceRecord | prepared.ExplicitSplit) -> str:
-    why = f" ({source.first_bad})" if source.first_bad else ""
-    return f"{source.bad:,} that cannot be read{why}" if source.bad else ""

@@ -1,18 +1,17 @@
 """A prepared corpus: the files of its splits, and the record of what became of its sources.
 
 It is an artifact with two files a split, ``train.src`` and ``train.tgt`` say, and sources.json. The
-pairs of a drawn split are in the order of the sources. ``preparing.py`` makes it; a split with a
-source of its own is written here, again when its source has changed.
+pairs of a split are in the order of the sources. ``preparing.py`` makes it. A split with a source
+of its own is no part of it, but read where it lies.
 """
 
-import json
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from transformer_cli.base.artifact import Artifact, Record, record_files
+from transformer_cli.base.artifact import Artifact, Record
 from transformer_cli.base.errors import CorpusError
 from transformer_cli.base.writing import whole_file
 from transformer_cli.data.corpus import ParallelFiles, ParallelText
@@ -22,33 +21,22 @@ from transformer_cli.extensions.corpora.settings import CorpusData, SourceConfig
 RECORD = "sources.json"
 
 
-class _ReadSource(BaseModel):
+class SourceRecord(BaseModel):
+    """What became of a source."""
+
     model_config = ConfigDict(extra="forbid", strict=True)
 
     name: str
-    """As in 'sources[0] memory.tmx' or 'val dev.tmx'."""
+    """As in 'sources[0] memory.tmx'."""
     pairs: int
     bad: int
     """Units that could not be read."""
     first_bad: str | None
     """Why the first of them could not."""
-
-
-class SourceRecord(_ReadSource):
-    """What became of a source."""
-
     removed: dict[str, int]
     """Pairs left out, by filter or ``HELD_OUT``."""
     kept: dict[str, int]
     """Pairs kept, by split."""
-
-
-class ExplicitSplit(_ReadSource):
-    """Where a split is from that is not drawn."""
-
-    settings: str
-    """Its source, as the configuration has it, in JSON."""
-    source_sha256: str
 
 
 class CorpusRecord(Record):
@@ -57,13 +45,6 @@ class CorpusRecord(Record):
     mtime_key: str | None
     """Of the sources; see ``PairSource``."""
     sources: list[SourceRecord]
-    given: dict[str, ExplicitSplit]
-    """By split that is not drawn."""
-
-    @property
-    def drawn(self) -> set[str]:
-        """Splits that are made of the sources: ``train``, and those that are drawn."""
-        return {split for source in self.sources for split in source.kept}
 
 
 def corpus_artifact(directory: Path) -> Artifact[CorpusRecord]:
@@ -80,20 +61,9 @@ def find_damage(
     directory: Path, record: CorpusRecord, splits: Collection[str] | None = None
 ) -> str | None:
     """Return a message about the first file, of all or these splits, that is not as written."""
-    names = None if splits is None else _file_names(splits)
+    sides = ("src", "tgt")
+    names = None if splits is None else {f"{split}.{side}" for split in splits for side in sides}
     return corpus_artifact(directory).find_damage(record, names)
-
-
-def _file_names(splits: Collection[str]) -> set[str]:
-    return {f"{split}.{side}" for split in splits for side in ("src", "tgt")}
-
-
-def lost_text_error(damage: str) -> CorpusError:
-    """Return the error of a run with checkpoints whose text cannot be made again."""
-    return CorpusError(
-        f"{damage}, and what it was made of is gone or has changed, so it cannot be written again; "
-        "restore the file, or start again with --overwrite"
-    )
 
 
 def split_path(directory: Path, split: str) -> ParallelFiles:
@@ -105,18 +75,21 @@ def read_split(directory: Path, split: str, data: CorpusData) -> ParallelText:
     """Read a split, each source with its tag; raise CorpusError if it is missing or damaged."""
     text = split_path(directory, split).read()
     record = read_corpus_record(directory)
-    given = given_sources(data).get(split)
-    if given is not None:
-        tags = [given.tag] * len(text)
-    elif record is None or len(record.sources) != len(data.sources):
+    if record is None or len(record.sources) != len(data.sources):
         raise CorpusError(f"{directory / RECORD}: missing or damaged; delete {directory}")
-    else:
-        tags = [
-            source.tag
-            for source, made in zip(data.sources, record.sources, strict=True)
-            for _ in range(made.kept.get(split, 0))
-        ]
+    tags = [
+        source.tag
+        for source, made in zip(data.sources, record.sources, strict=True)
+        for _ in range(made.kept.get(split, 0))
+    ]
     return ParallelText(text.src, text.tgt, tags if any(tags) else None)
+
+
+def read_given(source: SourceConfig, data: CorpusData) -> ParallelText:
+    """Read a split that has a source of its own, with its tag."""
+    pairs = list(readable_pairs(open_configured(source, data).pairs()))
+    tags: list[str | None] | None = [source.tag] * len(pairs) if source.tag else None
+    return ParallelText([src for src, _ in pairs], [tgt for _, tgt in pairs], tags)
 
 
 def open_configured(source: SourceConfig, data: CorpusData) -> SourceReader:
@@ -149,81 +122,3 @@ def open_writer(files: ParallelFiles) -> Iterator[Callable[[str, str], None]]:
 def given_sources(data: CorpusData) -> dict[str, SourceConfig]:
     """Return the sources of ``data.val`` and ``data.test``, by split."""
     return {**({} if data.val is None else {"val": data.val}), **data.test}
-
-
-def update_given_splits(data: CorpusData, directory: Path, is_begun: bool) -> list[ExplicitSplit]:
-    """Write the splits that ``data`` names by a source, where the prepared corpus has others.
-
-    If ``is_begun``, there are checkpoints: the sources of splits that are there are not looked at,
-    and ``val`` may not change. Returned are the records of the splits that were written.
-
-    Raises:
-        CorpusError: a source cannot be read, or ``val`` is lost.
-        OSError: a file cannot be written.
-    """
-    artifact = corpus_artifact(directory)
-    record = artifact.read()
-    assert record is not None, "the corpus is prepared"
-    given, written = {}, {}
-    for name, source in given_sources(data).items():
-        known = record.given.get(name)
-        damage = find_damage(directory, record, {name})
-        # Checkpoints are chosen by val, so it stays, as the text that is trained on does.
-        must_stay = is_begun and name == "val"
-        if known is None or not _may_stay(known, damage, source, data, must_stay, is_begun):
-            known = written[name] = write_given_split(name, source, data, directory)
-        given[name] = known
-    names = _file_names({*record.drawn, *given})
-    files = {name: file for name, file in record.files.items() if name in names}
-    files |= record_files(directory, _file_names(written))
-    artifact.update(record, given=given, files=files)
-    return list(written.values())
-
-
-def _may_stay(
-    split: ExplicitSplit,
-    damage: str | None,
-    source: SourceConfig,
-    data: CorpusData,
-    must_stay: bool,
-    is_begun: bool,
-) -> bool:
-    """Return whether a split is there, and of its source as it is."""
-    if split.settings != _settings(source) and not must_stay:
-        return False
-    if is_begun and damage is None:
-        return True
-    try:
-        is_same = open_configured(source, data).source_sha256() == split.source_sha256
-    except CorpusError:
-        if not must_stay:
-            raise
-        is_same = False
-    if must_stay and not is_same:
-        raise lost_text_error(str(damage))
-    return is_same and damage is None
-
-
-def write_given_split(
-    name: str, source: SourceConfig, data: CorpusData, directory: Path
-) -> ExplicitSplit:
-    """Write a split that has a source of its own; raise what ``update_given_splits`` does."""
-    reader = open_configured(source, data)
-    count = 0
-    sha256 = reader.source_sha256()
-    with open_writer(split_path(directory, name)) as write:
-        for src, tgt in readable_pairs(reader.pairs()):
-            count += 1
-            write(src, tgt)
-    return ExplicitSplit(
-        name=f"{name} {source.name}",
-        settings=_settings(source),
-        source_sha256=sha256,
-        pairs=count,
-        bad=reader.bad.count,
-        first_bad=reader.bad.why,
-    )
-
-
-def _settings(source: SourceConfig) -> str:
-    return json.dumps(source.model_dump(mode="json"), sort_keys=True)

@@ -202,10 +202,6 @@ def write_corpus(
         made_of={"sources": source_sha256},
         mtime_key=mtime_key,
         sources=list(map(_record, sources, repeat(names), counts)),
-        given={
-            name: prepared.write_given_split(name, source, data, directory)
-            for name, source in prepared.given_sources(data).items()
-        },
     )
 
 

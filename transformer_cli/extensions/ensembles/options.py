@@ -22,7 +22,7 @@ class EnsembleOptions(ExtraOptions):
     heading = "Search"
     ensemble: Annotated[
         list[Path] | None,
-        option("RUN", "Decode with this run too; repeatable.", _NAME, completes="run"),
+        option("RUN", "Decode with this run too; repeatable.", _NAME),
     ] = None
 
     def check(self, given: Any) -> None:

@@ -34,7 +34,6 @@ Runs = Annotated[
         "RUN",
         "Run directories; or groups of runs that differ in their seeds: a directory of runs, "
         "a pattern in quotes ('runs/a-*'), or a sweep's directory.",
-        completes="run",
     ),
 ]
 Splits = Annotated[

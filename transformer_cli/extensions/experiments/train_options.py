@@ -35,7 +35,6 @@ class GrowingOptions(TrainExtra):
             "RUN",
             "Adapt this run to the text of --add, in a new run next to it.",
             "--from",
-            completes="run",
         ),
     ] = None
     add: Annotated[

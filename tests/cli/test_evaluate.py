@@ -26,7 +26,6 @@ KEYS = {
     "perplexity",
     "engine",
     "environment",
-    "trained_with",
     *(["seen"] if "near" in registry.entries("evaluate options") else []),
 }
 
@@ -50,7 +49,6 @@ def test_json_is_one_object(training: Training) -> None:
     environment = values["environment"]
     assert (environment["device"], environment["precision"]) == ("cpu", "float32")
     assert (environment["processes"], environment["torch"]) == (1, torch.__version__)
-    assert values["trained_with"] == environment
     assert values["split"] == "test"
     assert values["sentences"] == 20
     assert values["beam_size"] == 1

@@ -264,7 +264,7 @@ def test_a_terminal_shows_the_number_of_all_lines(training: Training, tmp_path: 
 @pytest.mark.parametrize(
     ("name", "text", "options", "lines"),
     [
-        ("in.txt", b"a\n\nb", {}, 3),
+        ("in.txt", b"a\n\nb\n", {}, 3),
         ("in.txt", b"", {}, 0),
     ],
 )

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from transformer_cli.base.errors import RunError, RunInUseError, TokenizerError
+from transformer_cli.base.errors import RunError, TokenizerError
 from transformer_cli.config.schema import Config
 from transformer_cli.config.setting_tree import Node, Place
 from transformer_cli.runs.directory import RunDirectory, lock_run
@@ -168,7 +168,7 @@ def test_the_working_directory_is_not_renamed(
 
 
 def test_what_is_being_written_is_not_renamed(run: RunDirectory) -> None:
-    with lock_run(run), pytest.raises(RunInUseError):
+    with lock_run(run), pytest.raises(RunError):
         rename_run(run)
     assert not renamed(run).path.exists()
 

@@ -96,10 +96,6 @@ class MissingRunError(RunError):
     exit_code = 2
 
 
-class RunInUseError(RunError):
-    """A run directory that another process writes to."""
-
-
 class InputError(TransformerCliError):
     """A line to translate that the model cannot take."""
 

@@ -11,10 +11,10 @@ import re
 import stat
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, cast
+from typing import BinaryIO, Literal, cast
 
 from transformer_cli.base import registry
 from transformer_cli.base.errors import (
@@ -88,8 +88,11 @@ def hide_credentials(text: str) -> str:
         provides = {"address": {"mine": {"load": "mine:check", "hide": "mine:hide"}}}
     """
     if _LIKE_ADDRESS.search(text):
-        for entry in registry.entries("address").values():
+        entries = registry.entries("address").values()
+        for entry in entries:
             text = entry.load("hide")(text)
+        if not entries:  # what any URL may have
+            text = re.sub(r"(?<=://)[^\s/]*@", "…@", text)
     return text
 
 
@@ -114,10 +117,6 @@ class Location(ABC):
         """Open bytes to read them; ``once`` says that a pipe or a device will do."""
 
     @abstractmethod
-    def sizes(self, paths: Sequence[Path]) -> list[int]:
-        """Return the number of bytes of each path, without reading it."""
-
-    @abstractmethod
     def versions(self, paths: Sequence[Path]) -> list[str | None]:
         """Return what changes whenever the bytes of a path do; None: it is not there.
 
@@ -132,18 +131,10 @@ class Location(ABC):
         A path without wildcards is returned unseen.
         """
 
-    def glob(self, pattern: Path) -> tuple[Path, ...]:
-        """Return what matches a pattern, sorted; nothing may match."""
-        return self.find(pattern)
-
-    def exists(self, path: Path) -> bool:
-        """Return whether there is something at a path."""
-        return self.versions([path]) != [None]
-
-    def publish(self, path: Path, check: Callable[[Path], object]) -> AbstractContextManager[Path]:
+    def publish(self, path: Path) -> AbstractContextManager[Path]:
         """Give a temporary file to fill; when the block ends well, it appears at ``path``.
 
-        Before that, ``check`` is called with the path; OutputError says where the file is kept.
+        Before that, ``writing.check_claim`` is called; OutputError says where the file is kept.
         """
         raise OutputError(f"{path}: cannot be written there; write a file")
 
@@ -177,10 +168,6 @@ class LocalFiles(Location):
             return path.open("rb", buffering=0)
         return open_regular(path)
 
-    def sizes(self, paths: Sequence[Path]) -> list[int]:
-        """Return the number of bytes of each file; 0: there is none."""
-        return [path.stat().st_size if path.is_file() else 0 for path in paths]
-
     def versions(self, paths: Sequence[Path]) -> list[str | None]:
         """Return size, times and inode of each file."""
         return list(map(self._version, paths))
@@ -209,10 +196,6 @@ class LocalFiles(Location):
                 f"command is run in, here {Path.cwd()}"
             )
         return files
-
-    def exists(self, path: Path) -> bool:
-        """Return whether there is something at a path."""
-        return path.exists()
 
 
 LOCAL = LocalFiles()
@@ -251,11 +234,6 @@ def open_bytes(path: Path) -> BinaryIO:
     return locate(path).open(path) if is_url(path) else open_regular(path)
 
 
-def exists(path: Path) -> bool:
-    """Return whether there is something at a path."""
-    return locate(path).exists(path)
-
-
 def find_files(path: Path, sha256: str | None = None) -> tuple[Path, ...]:
     """Return what a path names, fetched if need be; see ``Location.fetch`` and ``find``."""
     path = fetch(path, sha256)
@@ -286,27 +264,16 @@ def compile_wildcards(pattern: str) -> re.Pattern[str]:
     return re.compile("".join(wildcards.get(part) or re.escape(part) for part in parts))
 
 
-def sizes(paths: Sequence[Path]) -> list[int]:
-    """Return the number of bytes of each path; see ``Location.sizes``."""
-    return _ask_each(paths, lambda location, those: location.sizes(those))
-
-
 def versions(paths: Sequence[Path]) -> list[str | None]:
     """Return what changes with the bytes of each path; see ``Location.versions``."""
-    return _ask_each(paths, lambda location, those: location.versions(those))
-
-
-def _ask_each(paths: Sequence[Path], ask: Callable[[Location, list[Path]], list[Any]]) -> list[Any]:
-    """Ask each place once about all paths that lie there; return the answers in order."""
-    by_location: dict[Location, list[int]] = {}
-    for place, path in enumerate(paths):
-        by_location.setdefault(locate(path), []).append(place)
-    answers: list[Any] = [None] * len(paths)
-    for location, places in by_location.items():
-        found = ask(location, [paths[place] for place in places])
-        for place, answer in zip(places, found, strict=True):
-            answers[place] = answer
-    return answers
+    # Each place is asked once about all paths that lie there.
+    found: dict[Path, str | None] = dict.fromkeys(paths)
+    by_location: dict[Location, list[Path]] = {}
+    for path in found:
+        by_location.setdefault(locate(path), []).append(path)
+    for location, those in by_location.items():
+        found.update(zip(those, location.versions(those), strict=True))
+    return [found[path] for path in paths]
 
 
 # --- files that may be a stranger's ---------------------------------------------------------------

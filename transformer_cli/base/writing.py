@@ -87,7 +87,7 @@ def whole_file(path: Path, is_named: bool = False) -> Iterator[Path]:
             to as it is. Otherwise they raise RunError.
     """
     if is_url(path):
-        with locate(path).publish(path, check_claim) as temporary:
+        with locate(path).publish(path) as temporary:
             yield temporary
         return
     if is_named and is_stream(path):

@@ -4,7 +4,6 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 from transformer_cli.base.errors import make_visible
@@ -54,29 +53,15 @@ def describe(shown: "tqdm[Any]", what: str, label: str) -> Iterator[None]:
 
 @contextmanager
 def scoring_bar(total: int, label: str) -> Iterator[Callable[[int], object]]:
-    """Yield what counts translated sentences; once all are, a clock shows that they are scored."""
-    stopping = Event()
+    """Yield what counts translated sentences; once all are, the bar says that they are scored."""
     with bar(total, label, " sentences") as shown:
 
         def count(sentences: int) -> None:
             shown.update(sentences)
             if shown.n >= total:
-                shown.bar_format = "{desc}: scoring [{elapsed}]"
-                shown.refresh()
+                shown.set_description_str(f"scoring {label}")
 
-        def tick() -> None:
-            while not stopping.wait(1.0):
-                shown.refresh()
-
-        clock = Thread(target=tick, daemon=True)
-        if not shown.disable:
-            clock.start()
-        try:
-            yield count
-        finally:
-            stopping.set()
-            if clock.is_alive():
-                clock.join()  # else it might draw the bar again once it is closed
+        yield count
 
 
 def plus_minus(value: float | None) -> str:

@@ -119,7 +119,7 @@ def _read_text(
     """Return the name and text to evaluate on."""
     src, ref = given.src, given.ref
     if src is None and ref is None:
-        return options.load_split(run, given.split, "name text with --src and --ref")
+        return scoring.load_split(run, given.split, "name text with --src and --ref")
     if src is None or ref is None:
         there, missing = ("--src", "--ref") if ref is None else ("--ref", "--src")
         raise UsageError(f"evaluate: {there} needs the other side's text; name it with {missing}")
@@ -141,7 +141,7 @@ def _evaluate(
     compute = loading.ComputeOptions(
         "auto", given.device, given.precision, given.threads, given.beam_size
     )
-    translator, searcher = options.load_models(run, weights, compute, given.extra_needs())
+    translator, searcher = loading.load_scorer(run, weights, compute, given.extra_needs())
     # Before the long work, so that what is missing is reported at once.
     with options.prefix_errors("evaluate: "):
         translator = given.prepare(translator)
@@ -164,9 +164,6 @@ def _evaluate(
         **{key: value for note in result.notes for key, value in note.facts.items()},
         "engine": searching.name,
         "environment": {**environment, "precision": searching.fingerprint["precision"]},
-        "trained_with": metrics_log.environment_of_training(
-            metrics_log.read_records(run.metrics), opened.step
-        ),
     }
     for note in notes:
         report |= note.report(result.hypotheses, score_some)

@@ -2,9 +2,8 @@
 
 import os
 import shlex
-import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar, NamedTuple
 
@@ -53,26 +52,24 @@ class NewConfig(NamedTuple):
 def init(given: InitOptions) -> None:
     """Write a configuration to start from, and what it needs.
 
-    Without --from, lists the configurations and, on a terminal, asks for one. Writes
-    configs/NAME.yaml with its bases, configs/schema.json for editors and, for toy, the text. No
-    file is overwritten.
+    Without --from, lists the configurations. Writes configs/NAME.yaml with its bases,
+    configs/schema.json for editors and, for toy, the text. No file is overwritten.
 
     \b
     Example:
       transformer-cli init --from toy
     """
     added = registry.entries("init")
+    configs = {**shipped.shipped_configs(), **{name: e.facts["help"] for name, e in added.items()}}
     if not given.from_:
         given.check_extras()
-    configs = {**shipped.shipped_configs(), **{name: e.facts["help"] for name, e in added.items()}}
-    chosen = given.from_ or _choose(configs)
-    if chosen is None:
+        say("\n".join(align_columns(configs.items(), left=2)))
+        log("choose one with transformer-cli init --from NAME")
         return
-    name, _, rest = chosen.partition(":")
+    name, _, rest = given.from_.partition(":")
     if name not in configs or (rest and name not in added):
-        hint = did_you_mean(chosen, configs) or f"choose from {', '.join(configs)}"
-        raise UsageError(f"--from {chosen}: there is no configuration of that name; {hint}")
-    given = replace(given, from_=chosen)
+        hint = did_you_mean(given.from_, configs) or f"choose from {', '.join(configs)}"
+        raise UsageError(f"--from {given.from_}: there is no configuration of that name; {hint}")
     given.check_extras()
     if name not in added:
         files = _read_shipped(name)
@@ -96,15 +93,6 @@ def _read_shipped(name: str) -> dict[Path, bytes]:
         texts = (directory / shipped.TOY).glob("*.[de][en]")
         files |= {shipped.TOY / path.name: path.read_bytes() for path in texts}
     return files
-
-
-def _choose(configs: Mapping[str, str]) -> str | None:
-    """List the configurations; return the chosen one if stdin is a terminal."""
-    say("\n".join(align_columns(configs.items(), left=2)))
-    if is_terminal():
-        return ask("start from", "toy")
-    log("choose one with transformer-cli init --from NAME")
-    return None
 
 
 def _add(directory: Path, files: Mapping[Path, bytes], advice: Mapping[Path, str] = {}) -> None:
@@ -135,18 +123,3 @@ def _add(directory: Path, files: Mapping[Path, bytes], advice: Mapping[Path, str
 def _show_next(directory: Path, *commands: str) -> None:
     enter = [] if directory == Path() else [f"cd {shlex.quote(str(directory))}"]
     log(f"next: {' && '.join([*enter, *commands])}")
-
-
-def ask(question: str, default: str = "") -> str:
-    """Ask on stderr; return the answer, or the default if that is empty."""
-    shown = f" [{default}]" if default else ""
-    print(f"{question}{shown}: ", end="", file=sys.stderr, flush=True)
-    line = sys.stdin.readline()
-    if not line:
-        raise UsageError("the questions were not answered; see transformer-cli init --help")
-    return line.strip() or default
-
-
-def is_terminal() -> bool:
-    """Return whether questions can be answered on stdin."""
-    return sys.stdin is not None and sys.stdin.isatty()

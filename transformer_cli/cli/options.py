@@ -1,11 +1,11 @@
 """Options that several commands share."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from transformer_cli.base.errors import (
     InputError,
@@ -27,9 +27,6 @@ from transformer_cli.config.choices import (
 
 with lazy_imports():
     from transformer_cli.base import files, locations, text_files, workers
-    from transformer_cli.data import corpus, kinds
-    from transformer_cli.inference import loading, torch_engine, translator as translators
-    from transformer_cli.model import device as devices
     from transformer_cli.runs import directory
 
 if TYPE_CHECKING:
@@ -50,7 +47,6 @@ Set = Annotated[
         "KEY=VALUE",
         "Override a setting, as in training.epochs=3; repeatable.",
         "--set",
-        completes="setting",
     ),
 ]
 Overwrite = Annotated[
@@ -64,18 +60,15 @@ AllowSuspectData = Annotated[
         "--allow-suspect-data",
     ),
 ]
-Checkpoint = Annotated[
-    str, option("best|last|average|PATH", "Checkpoint to load.", completes="checkpoint")
-]
+Checkpoint = Annotated[str, option("best|last|average|PATH", "Checkpoint to load.")]
 BeamSize = Annotated[
     int | None, option("N", "Beam size; 1 is greedy search.  [default: the run's]", min=1)
 ]
 Split = Annotated[
     str | None,
     option(
-        "NAME",
+        "SPLIT",
         "Split of the run's corpus.  [default: its first test]",
-        completes="split",
     ),
 ]
 
@@ -108,7 +101,6 @@ Engine = Annotated[
         "|".join(_ENGINES),
         "auto is one that is faster than torch where its text is the same.",
         parser=_parse_engine,
-        completes="engine",
     ),
 ]
 Json = Annotated[bool, flag("Print one JSON object.", "--json")]
@@ -169,42 +161,6 @@ def find_executor(given: CommandOptions, place: Path) -> "OpenExecutor | None":
 def choose_executor(given: CommandOptions, place: Path) -> "OpenExecutor":
     """Return what opens the executor that is asked for, or one of this machine's cores."""
     return find_executor(given, place) or partial(workers.open_pool, count_cores())
-
-
-def load_split(
-    run: "directory.RunDirectory", split: str | None, advice: str
-) -> "tuple[str, corpus.ParallelText]":
-    """Return the name and text of a split of a run's corpus, by default its first test.
-
-    ``advice`` says what to do where the run is an imported model, which has no corpus.
-    """
-    data = run.load_config().data
-    kinds.check_has_splits(data, run.path, advice)
-    name = split or kinds.default_split(data)
-    return name, kinds.load_split(data, name, run.text_place)
-
-
-def load_models(
-    run: "directory.RunDirectory",
-    checkpoint: str,
-    compute: "loading.ComputeOptions",
-    needing_torch: Sequence[str] = (),
-) -> "tuple[torch_engine.TorchTranslator, translators.TextTranslator[Any] | None]":
-    """Load a model with torch, and what searches in its place if another engine does.
-
-    With int8, torch's is in float32. ``needing_torch`` are options that not every engine can serve.
-    """
-    engine = loading.choose_engine(run, compute, needing_torch)
-    devices.use_threads(compute.threads)
-    device = devices.choose_device(compute.device)
-    precision = "float32" if compute.precision == "int8" else compute.precision
-    dtype = devices.choose_precision(precision, device)
-    translator = torch_engine.load_torch_translator(run, checkpoint, device, dtype)
-    translator = translator.with_search(compute.beam_size)
-    if engine == "torch":
-        return translator, None
-    searcher = loading.load_translator(run, checkpoint, replace(compute, engine=engine))
-    return translator, searcher.with_search(compute.beam_size)
 
 
 def read_path(given: object) -> Path:

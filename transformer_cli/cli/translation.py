@@ -267,12 +267,9 @@ def count_lines(options: TranslateOptions, form: RowFormat) -> int | None:
         or path.stat().st_size > _COUNTED_BYTES
     ):
         return None
-    lines, last = 0, b"\n"
     with open_regular(path) as file:
-        while data := file.read(1 << 20):
-            lines += data.count(b"\n")
-            last = data[-1:]
-    return lines + (last != b"\n")
+        blocks = iter(partial(file.read, 1 << 20), b"")
+        return sum(block.count(b"\n") for block in blocks)
 
 
 def _warn_of_long_line(job: Translating, long: LongLine) -> None:

@@ -95,14 +95,6 @@ class Section(BaseModel):
         rest = {key: value for key, value in values.items() if key not in unused}
         return cls.model_validate(rest) if unused else made
 
-    def dump_fully(self) -> dict[str, Any]:
-        """Return all settings as YAML has them, with the keys that installed extensions add."""
-        given = {key: getattr(self, key) for key in self.model_fields_set}
-        whole = extend_fully(type(self)).model_validate(given)
-        dumped = whole.model_dump(mode="json")
-        below = {key: value for key, value in whole if isinstance(value, Section)}
-        return dumped | {key: section.dump_fully() for key, section in below.items()}
-
     @classmethod
     def advise(cls, value: object) -> str:
         """Return what an error adds about a value that is no section, as in '; write …'."""

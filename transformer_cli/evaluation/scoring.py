@@ -14,6 +14,7 @@ from transformer_cli.base.metrics import USUAL, Metrics, Scores
 from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.config.schema import Config
 from transformer_cli.config.setting_tree import shorten
+from transformer_cli.data import kinds
 from transformer_cli.data.batches import Batch, collate
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.shards import cut_by_tokens
@@ -27,6 +28,7 @@ from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.device import sum_dtype
 from transformer_cli.model.linear import autocast
 from transformer_cli.model.transformer import Transformer
+from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.training.preparation import PreparedData
 from transformer_cli.training.session import Validation
 from transformer_cli.training.trainer import Trainer
@@ -46,6 +48,17 @@ class Evaluation:
     loss: float  # mean negative log-likelihood of a target token, EOS included, unsmoothed
     unmeasured: int  # pairs too long to be part of it; see ``TextTranslator.longest_source``
     notes: list[Notes]
+
+
+def load_split(run: RunDirectory, split: str | None, advice: str) -> tuple[str, ParallelText]:
+    """Return the name and text of a split of a run's corpus, by default its first test.
+
+    ``advice`` says what to do where the run is an imported model, which has no corpus.
+    """
+    data = run.load_config().data
+    kinds.check_has_splits(data, run.path, advice)
+    name = split or kinds.default_split(data)
+    return name, kinds.load_split(data, name, run.text_place)
 
 
 class EvaluationStoppedError(Exception):

@@ -1,8 +1,8 @@
 """Translators of trained runs and of exported models."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
 
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
@@ -12,6 +12,9 @@ from transformer_cli.config.schema import Config
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.runs.directory import RunDirectory
+
+if TYPE_CHECKING:
+    from transformer_cli.inference.torch_engine import TorchTranslator
 
 
 @dataclass(frozen=True)
@@ -46,13 +49,38 @@ def load_translator(
     engine = choose_engine(run, options)
     if engine != "torch":
         return _find_engine(engine).load(run, checkpoint, options, ranks)
+    return _load_torch(run, checkpoint, options, ranks)
+
+
+def load_scorer(
+    run: RunDirectory,
+    checkpoint: str,
+    options: ComputeOptions,
+    needing_torch: Sequence[str] = (),
+) -> "tuple[TorchTranslator, TextTranslator[SearchEngine] | None]":
+    """Load a model with torch, for its loss, and what searches instead if another engine does.
+
+    With int8, torch's is in float32. ``needing_torch`` is as for ``choose_engine``.
+    """
+    engine = choose_engine(run, options, needing_torch)
+    exact = replace(options, precision="float32") if options.precision == "int8" else options
+    translator = _load_torch(run, checkpoint, exact).with_search(options.beam_size)
+    if engine == "torch":
+        return translator, None
+    searcher = load_translator(run, checkpoint, replace(options, engine=engine))
+    return translator, searcher.with_search(options.beam_size)
+
+
+def _load_torch(
+    run: RunDirectory, checkpoint: str, options: ComputeOptions, ranks: Ranks = SINGLE_PROCESS
+) -> "TorchTranslator":
     # Torch takes a second, which other engines may do without.
     from transformer_cli.inference.torch_engine import load_torch_translator
     from transformer_cli.model.device import choose_device, choose_precision, use_threads
 
-    assert options.precision != "int8"
     use_threads(options.threads)
     device = choose_device(options.device, ranks)
+    assert options.precision != "int8"
     precision = choose_precision(options.precision, device)
     return load_torch_translator(run, checkpoint, device, precision)
 

@@ -225,15 +225,7 @@ def save_checkpoint(
 ) -> Path:
     """Write the checkpoint of step ``state["step"]``, replacing an older one; return its path."""
     path = checkpoint_path(directory, state["step"])
-    return _save(path, {MODEL: weights, OPTIMIZER: optimizer_state}, state, tokenizer)
-
-
-def save_average(
-    directory: Path, weights: "Mapping[str, Tensor]", state: Mapping[str, Any], tokenizer: str
-) -> Path:
-    """Write averaged weights into a run that is locked, replacing older ones; return their path."""
-    remove_leftovers(directory, ours=(AVERAGE,), others=())
-    return _save(directory / AVERAGE, {MODEL: weights}, state, tokenizer)
+    return write_checkpoint(path, {MODEL: weights, OPTIMIZER: optimizer_state}, state, tokenizer)
 
 
 def replace_state(directory: Path, state: Mapping[str, Any]) -> None:
@@ -246,7 +238,7 @@ def replace_state(directory: Path, state: Mapping[str, Any]) -> None:
         raise _write_error(path, error) from error
 
 
-def _save(
+def write_checkpoint(
     path: Path,
     tensors: "Mapping[str, Mapping[str, Tensor]]",
     state: Mapping[str, Any],

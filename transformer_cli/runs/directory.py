@@ -21,7 +21,6 @@ from transformer_cli.base.errors import (
     ConfigError,
     MissingRunError,
     RunError,
-    RunInUseError,
     UsageError,
     find_similar,
 )
@@ -364,4 +363,4 @@ def _lock(path: Path, file: BinaryIO, patience: float, is_guarded: bool = False)
     if guard and holder.endswith(f" ({guard.job()})"):
         guard.check()
         return False
-    raise RunInUseError(f"{path}: in use by {holder}; wait for it, or use another directory")
+    raise RunError(f"{path}: in use by {holder}; wait for it, or use another directory")

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from transformer_cli.base import writing
-from transformer_cli.base.errors import RunInUseError
+from transformer_cli.base.errors import RunError
 from transformer_cli.extensions.cluster import fence
 from transformer_cli.extensions.experiments import child
 from transformer_cli.extensions.experiments.child import Command, run_command
@@ -141,7 +141,7 @@ def test_a_replaced_process_loses_its_lock_and_others_keep_theirs(
     elsewhere()
     monkeypatch.setenv(fence.VARIABLE, fence.raise_fence(owner))
     monkeypatch.setattr(fence.FENCE, "patience", 0.1)
-    with lock_directory(owner.parent / "run"), pytest.raises(RunInUseError, match="in use by"):
+    with lock_directory(owner.parent / "run"), pytest.raises(RunError, match="in use by"):
         lock_directory(owner.parent / "2").__enter__()
     assert go_on(stopped) == 0
     assert go_on(other) == 0

@@ -68,7 +68,7 @@ def test_in_zsh_with_help() -> None:
 
 def test_every_setting_of_the_shipped_files() -> None:
     context: Any = SimpleNamespace()
-    known = {item.rstrip("=") for item, _ in complete_value("setting", context, "")}
+    known = {item.rstrip("=") for item, _ in complete_value("KEY=VALUE", context, "")}
     known |= {key.rpartition(".")[0] for key in known}  # sections, which may be null
     for config in CONFIGS:
         for keys, _ in iter_leaves(load_config(config).model_dump(mode="json")):
@@ -103,13 +103,13 @@ def test_splits_are_those_that_can_be_loaded(config: Path, tmp_path: Path) -> No
         for name in names:
             (tmp_path / "corpus" / f"{name}.src").touch()
     context: Any = SimpleNamespace(args=[str(tmp_path)], params={})
-    assert [name for name, _ in complete_value("split", context, "")] == names
+    assert [name for name, _ in complete_value("SPLIT", context, "")] == names
 
 
 def test_named_test_splits(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("data: {kind: files, test: {news: {}, talks: {}}}\n")
     context: Any = SimpleNamespace(args=[], params={"run": tmp_path})
-    assert [name for name, _ in complete_value("split", context, "")] == [
+    assert [name for name, _ in complete_value("SPLIT", context, "")] == [
         "train",
         "val",
         "news",

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import pytest
 
 from extensions.experiments.conftest import Start
-from transformer_cli.base.errors import RunInUseError
+from transformer_cli.base.errors import RunError
 from transformer_cli.extensions.experiments.job import Job, JobDirectory
 from transformer_cli.extensions.experiments.results import read_run_state
 from transformer_cli.extensions.experiments.runner import Computing, Plan, Runner, Workers
@@ -107,7 +107,7 @@ def test_a_command_that_outlives_its_starter_holds_the_lock(sweep: Path, start: 
     _wait_for(sweep, "runs/*/*/counted")
     killed.kill()
     killed.communicate()
-    with pytest.raises(RunInUseError, match=f"out: in use by process {killed.pid} on "):
+    with pytest.raises(RunError, match=f"out: in use by process {killed.pid} on "):
         lock_directory(sweep / "out").__enter__()
     process = start()
     time.sleep(1)

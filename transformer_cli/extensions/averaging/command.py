@@ -11,6 +11,7 @@ from transformer_cli.cli.declaring import argument, option
 from transformer_cli.cli.display import say
 
 with lazy_imports():
+    from transformer_cli.base import writing
     from transformer_cli.runs import (
         checkpoint as checkpoints,
         directory,
@@ -86,8 +87,11 @@ def average_runs(
     step = max(checkpoints.parse_step(path) or 0 for run, path in newest if run is first)
     state = {"step": step, "averaged": [path.as_posix() for path in averaged]}
     fingerprint = tokenizers.fingerprint(first.tokenizer)
-    path = checkpoints.save_average(first.checkpoints, mean_weights(opened), state, fingerprint)
-    return path, averaged
+    # Left by a process that died.
+    writing.remove_leftovers(first.checkpoints, ours=(checkpoints.AVERAGE,), others=())
+    path = first.checkpoints / checkpoints.AVERAGE
+    weights = {checkpoints.MODEL: mean_weights(opened)}
+    return checkpoints.write_checkpoint(path, weights, state, fingerprint), averaged
 
 
 def mean_weights(opened: "Iterable[checkpoints.Checkpoint]") -> "dict[str, Tensor]":

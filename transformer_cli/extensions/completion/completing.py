@@ -23,10 +23,16 @@ Values = dict[str, str]  # what may stand on the command line, with its help
 Completer = Callable[[typer.Context, str], Values]
 
 
-def complete(kind: str, context: typer.Context, incomplete: str) -> list[Any]:
-    """Return the values that a word may become, with their help, as an option's kind has them."""
+def complete(metavar: str, context: typer.Context, incomplete: str) -> list[Any]:
+    """Return the values that a word may become, with their help.
+
+    ``metavar`` is what stands for the value in ``--help``: SPLIT, or choices with ``|`` between.
+    """
     try:
-        return list(_COMPLETERS[kind](context, incomplete).items())
+        if metavar in _COMPLETERS:
+            return list(_COMPLETERS[metavar](context, incomplete).items())
+        choices = [each for each in metavar.split("|") if each.islower()]
+        return [each for each in choices if each.startswith(incomplete)]
     except Exception:  # files may hold anything, and a traceback would fill the prompt
         return []
 
@@ -127,15 +133,9 @@ def _run(context: typer.Context) -> Path:
     return Path(runs[0])
 
 
-def _complete_engine(context: typer.Context, incomplete: str) -> Values:
-    names = ("auto", "torch", *registry.entries("engine"))
-    return {name: "" for name in names if name.startswith(incomplete)}
-
-
 _COMPLETERS: dict[str, Completer] = {
-    "setting": _complete_setting,
-    "split": _complete_split,
-    "run split": _complete_run_split,
-    "checkpoint": _complete_checkpoint,
-    "engine": _complete_engine,
+    "KEY=VALUE": _complete_setting,
+    "SPLIT": _complete_split,
+    "[RUN:]NAME": _complete_run_split,
+    "best|last|average|PATH": _complete_checkpoint,
 }

@@ -1,7 +1,7 @@
 """``transformer-cli config``: show and validate configuration files."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,12 +13,13 @@ from transformer_cli.cli.declaring import argument
 from transformer_cli.cli.display import print_error, say
 
 with lazy_imports():
-    from transformer_cli.config import differences, setting_tree, yaml
+    from transformer_cli.config import differences, sections, setting_tree, yaml
     from transformer_cli.extensions.config_tools import json_schema, origins
     from transformer_cli.runs import directory
 
 if TYPE_CHECKING:
     from transformer_cli.config.schema import Config
+    from transformer_cli.config.sections import Section
     from transformer_cli.extensions.config_tools.origins import Origins, Written
 
 _WIDEST = 40
@@ -115,7 +116,7 @@ def schema() -> None:
 
 def annotate(config: "Config", origins: "Origins") -> str:
     """Return the YAML text of all settings, with each one's origin as a comment."""
-    text = yaml.dump_settings(config.dump_fully())
+    text = yaml.dump_settings(_dump_fully(config))
     lines = text.splitlines()
     root = setting_tree.parse(text, "")
     comments = {}
@@ -130,6 +131,15 @@ def annotate(config: "Config", origins: "Origins") -> str:
     for number, comment in comments.items():
         lines[number] = f"{lines[number]:<{column}}  # {comment}"
     return "".join(f"{line}\n" for line in lines)
+
+
+def _dump_fully(section: "Section") -> dict[str, Any]:
+    """Return all settings as YAML has them, with the keys that installed extensions add."""
+    given = {key: getattr(section, key) for key in section.model_fields_set}
+    whole = sections.extend_fully(type(section)).model_validate(given)
+    dumped = whole.model_dump(mode="json")
+    below = {key: value for key, value in whole if isinstance(value, sections.Section)}
+    return dumped | {key: _dump_fully(part) for key, part in below.items()}
 
 
 def _comment(value: object, *history: "Written") -> str:

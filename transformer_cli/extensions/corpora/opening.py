@@ -4,11 +4,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from transformer_cli.base import registry
 from transformer_cli.base.artifact import mtime_key_of
 from transformer_cli.base.errors import CorpusError, MissingExtraError, UsageError
-from transformer_cli.base.locations import compile_wildcards, fetch, find_files, sizes
+from transformer_cli.base.locations import LOCAL, compile_wildcards, fetch, find_files, locate
 from transformer_cli.base.text_files import is_compressed
 from transformer_cli.data.corpus import ConcatenatedSources, ParallelFiles
 from transformer_cli.extensions.corpora.po import PoReader
@@ -54,9 +55,18 @@ def check_stores(name: str) -> None:
 def count_bytes(reader: SourceReader) -> int:
     """Return the size of a source's files, compressed as they are."""
     if isinstance(reader, UnitReader):
-        return sum(sizes(reader.files))
-    both = [reader] if isinstance(reader, TextReader) else reader.sources
-    return sum(sizes([path for files in both for path in files.paths]))
+        paths = list(reader.files)
+    else:
+        both = [reader] if isinstance(reader, TextReader) else reader.sources
+        paths = [path for files in both for path in files.paths]
+    by_location: dict[Any, list[Path]] = {}
+    for path in paths:
+        by_location.setdefault(locate(path), []).append(path)
+    here = [path for path in by_location.pop(LOCAL, []) if path.is_file()]
+    sizes = [path.stat().st_size for path in here]
+    for location, those in by_location.items():
+        sizes += location.sizes(those)
+    return sum(sizes)
 
 
 def open_source(

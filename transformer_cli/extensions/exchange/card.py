@@ -70,8 +70,6 @@ The licence of these weights is for those who publish them to choose: put it int
 at the top of this file. {licence}
 """
 
-_DATASETS = {"multi30k": "Multi30k", "toy": "toy captions", "copy": "copy task"}
-
 Library = Literal["transformer-cli", "transformers", "ctranslate2", "argostranslate"]
 """The library that reads the model; ``library_name`` on the Hub."""
 
@@ -147,7 +145,7 @@ def model_card(
     entries = f"{sizes[0]:,} entries for both languages"
     if len(sizes) == 2:
         entries = f"{sizes[0]:,} entries for {src}, {sizes[1]:,} for {tgt}"
-    front = _front_matter(name, config, score, library)
+    front = _front_matter(config, library)
     return _CARD.format(
         front=yaml.safe_dump(front, sort_keys=False, allow_unicode=True).rstrip(),
         name=_quote(name),
@@ -166,9 +164,7 @@ def model_card(
     )
 
 
-def _front_matter(
-    name: str, config: Config, score: ValidationScore | None, library: Library
-) -> dict[str, Any]:
+def _front_matter(config: Config, library: Library) -> dict[str, Any]:
     sides = (config.data.src_lang, config.data.tgt_lang)
     languages = [language for language in sides if language != "xx"]
     front: dict[str, Any] = {"language": languages} if languages else {}
@@ -179,20 +175,6 @@ def _front_matter(
     }
     if config.data.kind == "multi30k":
         front["datasets"] = ["multi30k"]
-    if score is not None:
-        metrics = [
-            {"type": name, "name": METRICS[name].label, "value": round(value, 2)}
-            for name, value in score.scores.items()
-            if not METRICS[name].needs_case  # the Hub knows no lowercased BLEU
-        ]
-        front["metrics"] = [metric["type"] for metric in metrics]
-        dataset = _DATASETS.get(config.data.kind, "own text files")
-        result = {
-            "task": {"type": "translation", "name": "Translation"},
-            "dataset": {"name": dataset, "type": config.data.kind, "split": "validation"},
-            "metrics": metrics,
-        }
-        front["model-index"] = [{"name": name, "results": [result]}]
     return front
 
 

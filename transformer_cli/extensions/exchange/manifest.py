@@ -5,7 +5,6 @@ needs = ("corpora", "ctranslate2")
 provides = {
     "corpus": {"imported": {"settings": "settings:ImportedData", "load": "imported:ImportedKind"}},
     "run file": {"import.json": {"provenance": "imported:record_import"}},
-    "preview": {"export": {"load": "preview:ExportPreview"}},
     "command": {
         "export": {"load": "command_export:export"},
         "import": {"load": "command_import:import_"},

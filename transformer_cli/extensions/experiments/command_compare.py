@@ -43,7 +43,6 @@ Splits = Annotated[
         "Split of all runs' corpus, or of one run's: RUN:NAME; once for each text.  "
         "[default: the first test of the first run with text]",
         "--split",
-        completes="run split",
     ),
 ]
 Checkpoint = Annotated[

@@ -79,7 +79,6 @@ class Study:
         """
         self._optuna = optuna = import_optuna()
         self.space, self._draws, self._seed, self._sign = space, draws, seed, sign
-        self._reported: dict[int, int] = {}
         self._kinds = {
             key: dimension.distribution(optuna.distributions)
             for key, dimension in sorted(space.items())
@@ -157,16 +156,13 @@ class Study:
         points = (dict(zip(self.space, values, strict=True)) for values in product(*axes))
         return next((point for point in points if point not in tried), None)
 
-    def report(self, number: int, values: Sequence[float]) -> bool:
-        """Record a trial's metric at each validation so far; return whether any is new."""
+    def report(self, number: int, values: Sequence[float]) -> None:
+        """Record a trial's metric at each validation so far."""
         trial = self._history()[number]
         for step, value in enumerate(values, start=1):
             if not trial.state.is_finished() and step not in trial.intermediate_values:
                 trial_id = self._trial_id(number)
                 self._storage.set_trial_intermediate_value(trial_id, step, self._sign * value)
-        is_news = len(values) > self._reported.get(number, 0)
-        self._reported[number] = len(values)
-        return is_news
 
     def should_prune(self, number: int) -> bool:
         """Return whether a trial's training should be stopped.

@@ -264,8 +264,8 @@ class SweepPlan(Plan):
             return "stopped"
         if self.sweep.settings.prune == "none" or run.seed != self.seeds[0]:
             return None
-        is_news = search.study.report(point.number, self._read_result(run).scores)
-        if not is_news or not search.study.should_prune(point.number):
+        search.study.report(point.number, self._read_result(run).scores)
+        if not search.study.should_prune(point.number):
             return None
         self.directory.end(job, "pruned")
         search.end(point, "pruned")

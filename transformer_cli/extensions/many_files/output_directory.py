@@ -10,6 +10,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
@@ -107,7 +108,8 @@ def find_inputs(given: Path) -> list[Path]:
 
 def _match(pattern: Path) -> Iterable[Path]:
     if is_url(pattern):
-        return locate(pattern).glob(pattern)
+        store: Any = locate(pattern)
+        return [*store.glob(pattern)]
     below = str(pattern.relative_to(pattern.anchor)).replace("[", "[[]")
     try:
         return list(Path(pattern.anchor).glob(below))
@@ -126,9 +128,9 @@ def check_directory(path: Path, inputs: Collection[Path]) -> None:
             raise UsageError(f"{each}: its name is too long to add .partial and more; shorten it")
     parents = {each.parent for each in inputs}
     if is_url(path):
-        location = locate(path)
-        location.check_writable(path)
-        is_input, found = path in parents, {each.name for each in location.glob(path / "*")}
+        store: Any = locate(path)
+        store.check_writable(path)
+        is_input, found = path in parents, {each.name for each in store.glob(path / "*")}
     elif path.is_dir():
         local = (parent for parent in parents if not is_url(parent))
         is_input, found = any(map(path.samefile, local)), {each.name for each in path.iterdir()}

@@ -59,7 +59,7 @@ def attention(
         check_sentence(translation, "--translation")
     compute = loading.ComputeOptions("torch", device, precision, threads, beam_size)
     with writing.claim(output):
-        translator, _ = options.load_models(directory.RunDirectory(run), checkpoint, compute)
+        translator, _ = loading.load_scorer(directory.RunDirectory(run), checkpoint, compute)
         ids = None
         if translation is not None:
             source = translator.tokenizers.encode_source(sentence)

@@ -17,15 +17,16 @@ from transformer_cli.cli.display import scoring_bar
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.store import EncodedStore, encode_text, open_store, read_stats
 from transformer_cli.evaluation.best_checkpoint import metrics_of_runs
-from transformer_cli.evaluation.scoring import evaluate
+from transformer_cli.evaluation.scoring import evaluate, load_split
 from transformer_cli.extensions.config_tools.command import annotate
 from transformer_cli.extensions.config_tools.origins import load_origins
 from transformer_cli.extensions.report import charts
 from transformer_cli.extensions.report.attention_maps import AttentionMaps, compute_attention_maps
 from transformer_cli.extensions.report.command_attention import check_sentence
+from transformer_cli.extensions.report.environment import environment_of_training
 from transformer_cli.extensions.report.examples import SEED, choose_examples
 from transformer_cli.extensions.report.rendering import plotly_script, render_page
-from transformer_cli.inference.loading import ComputeOptions
+from transformer_cli.inference.loading import ComputeOptions, load_scorer
 from transformer_cli.inference.torch_engine import TorchTranslator
 from transformer_cli.inference.translation import Watcher
 from transformer_cli.model.transformer import count_parameters
@@ -53,10 +54,10 @@ def render_run(
         check_sentence(sentence, "--sentence")
     plotly = plotly_script()  # before long work
     advice = f"score it on yours with: transformer-cli evaluate {run.path} --src FILE --ref FILE"
-    split, text = options.load_split(run, split, advice)
+    split, text = load_split(run, split, advice)
     # The same checkpoint throughout, even if a training replaces the best one meanwhile.
     weights = find_checkpoint(run.checkpoints, checkpoint)
-    translator, searcher = options.load_models(run, str(weights), compute)
+    translator, searcher = load_scorer(run, str(weights), compute)
     config, tokenizers = translator.config, translator.tokenizers
     step = Checkpoint.open(weights, fingerprint(run.tokenizer)).load_state().step
     metrics = metrics_of_runs(run.load_config(), [run], log)
@@ -112,7 +113,7 @@ def render_run(
         validations=validated,
         validated_metrics=charts.measured_metrics(validated),
         label_smoothing=config.training.label_smoothing,
-        trained_with=metrics_log.environment_of_training(records, step),
+        trained_with=environment_of_training(records, step),
         config=annotate(config, load_origins(run.path)),
     )
 

@@ -67,11 +67,6 @@ class ZipArchives(Location):
         _check_size(archive, found.values())
         return tuple(archive / name for name in sorted(found))
 
-    def exists(self, path: Path) -> bool:
-        archive, name = _split(path)
-        info = _open_archive(archive)[1].get(name)
-        return info is not None and not info.is_dir()
-
 
 ZIP = ZipArchives()
 

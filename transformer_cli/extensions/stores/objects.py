@@ -24,6 +24,7 @@ from transformer_cli.base.errors import (
 )
 from transformer_cli.base.locations import Location, compile_wildcards, text_path
 from transformer_cli.base.packages import import_extra
+from transformer_cli.base.writing import check_claim
 from transformer_cli.extensions.stores.addresses import hide_credentials
 
 T = TypeVar("T")
@@ -105,11 +106,11 @@ class Objects(Location):
             raise CorpusError(f"{pattern}: {problem}") from None
 
     @contextmanager
-    def publish(self, path: Path, check: Callable[[Path], object]) -> Iterator[Path]:
+    def publish(self, path: Path) -> Iterator[Path]:
         """Give a temporary file to fill; it becomes the object when the block ends well.
 
-        If it cannot be uploaded, or ``check`` raises OutputError, that says where the file is: it
-        may have taken hours.
+        If it cannot be uploaded, or is claimed and was changed, OutputError says where the file is:
+        it may have taken hours.
         """
         import tempfile
 
@@ -118,7 +119,7 @@ class Objects(Location):
         try:
             yield temporary
             try:
-                check(path)
+                check_claim(path)
                 with _naming_errors(path, OutputError):
                     store, name = _find_store(path)
                     store.put_file(str(temporary), name)

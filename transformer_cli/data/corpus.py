@@ -5,11 +5,10 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
-from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 from transformer_cli.base.artifact import combine_hashes, hash_files, mtime_key_of
 from transformer_cli.base.errors import CorpusError
@@ -258,26 +257,6 @@ class TextStats:
         )
 
 
-class Look(Protocol):
-    """Looks at the pairs of a block, in a task; so it is small, and can be sent to another process.
-
-    A copy looks at each block.
-    """
-
-    def look(self, batch: Pairs) -> None:
-        """Look at the next pairs, blank ones too."""
-
-
-class TextCheck(Protocol):
-    """Checks text in the pass that reads it anyway."""
-
-    def begin(self, source: PairSource, executor: Executor) -> Look:
-        """Return what looks at the blocks of the next source."""
-
-    def merge(self, look: Any, stats: BlockStats) -> None:
-        """Take what was seen in the next block of that source."""
-
-
 @dataclass(frozen=True)
 class StreamedText:
     """The pairs of a source that have text on both sides, checked once and read on demand."""
@@ -291,17 +270,16 @@ class StreamedText:
         source: PairSource,
         known: TextStats | None = None,
         executor: Executor | None = None,
-        checks: Sequence[TextCheck] = (),
     ) -> "StreamedText":
-        """Read ``source`` from one end to the other, unless it is ``known``, and have it checked.
+        """Read ``source`` from one end to the other, unless it is ``known``.
 
-        Raises what ``source.pairs`` and the checks do.
+        Raises what ``source.pairs`` does.
         """
         mtime_key = source.mtime_key()
         if known is not None and mtime_key is not None and known.mtime_key == mtime_key:
             return cls(source, known)
         executor = executor or SerialExecutor()
-        parts = [list(_check_source(part, executor, checks)) for part in source.parts]
+        parts = [list(_check_source(part, executor)) for part in source.parts]
         return cls(source, TextStats.of(parts, mtime_key))
 
     def __len__(self) -> int:
@@ -352,30 +330,16 @@ def map_blocks(
             future.cancel()
 
 
-def _check_source(
-    source: PairSource, executor: Executor, checks: Sequence[TextCheck]
-) -> Iterator[BlockStats]:
+def _check_source(source: PairSource, executor: Executor) -> Iterator[BlockStats]:
     blocks = source.blocks()
     first = list(islice(blocks, -(-MIN_PAIRS_FOR_WORKERS // BLOCK_PAIRS)))
     if sum(map(len, first)) < MIN_PAIRS_FOR_WORKERS:
         executor = SerialExecutor()
-    looks = [check.begin(source, executor) for check in checks]
-    for stats, seen in map_blocks(executor, _check_block, chain(first, blocks), looks):
-        for check, look in zip(checks, seen, strict=True):
-            check.merge(look, stats)
-        yield stats
+    return map_blocks(executor, check_pairs, chain(first, blocks))
 
 
-def _check_block(block: Pairs, looks: Sequence[Look]) -> tuple[BlockStats, Sequence[Look]]:
-    looks = deepcopy(looks)  # this process may have more blocks to read
-    return check_pairs(block, looks), looks
-
-
-def check_pairs(block: Pairs, looks: Sequence[Look] = ()) -> BlockStats:
+def check_pairs(block: Pairs) -> BlockStats:
     """Go through the pairs of a block."""
-    for batch in in_batches(block):
-        for each in looks:
-            each.look(batch)
     full = list(keep_full(block))
     return BlockStats(
         full=len(full),

@@ -30,7 +30,6 @@ from transformer_cli.data.corpus import (
     MIN_PAIRS_FOR_WORKERS,
     ParallelText,
     StreamedText,
-    TextCheck,
     concatenate,
     without_blank_pairs,
 )
@@ -185,22 +184,17 @@ def prepare_text(data: DataConfig, run: RunDirectory, executor: Executor | None 
         raise RunError(f"{run.corpus}: cannot be written: {error.strerror or error}") from error
 
 
-class ExperimentCheck(TextCheck, Protocol):
-    """Checks the text of an experiment, the training text in the pass that reads it anyway.
-
-    Any method may refuse it by a CorpusError.
-    """
+class ExperimentCheck(Protocol):
+    """Checks the text of an experiment. Any method may refuse it by a CorpusError."""
 
     notes: list[str]
     """Warnings, a line each, which begin with a split's name and a colon."""
-    details: list[str]
-    """Lines to be logged."""
 
     def check_scored(self) -> None:
         """Check the texts that are not trained on."""
 
-    def conclude(self, text_sha256: str, is_known: bool) -> None:
-        """Conclude from what was seen of the training text, which ``is_known`` from before."""
+    def conclude(self, text_sha256: str, is_known: bool, executor: Executor) -> None:
+        """Check the training text unless it ``is_known`` from before, by tasks of ``executor``."""
 
 
 def check_texts(request: TrainRequest, run: RunDirectory, executor: Executor) -> Texts:
@@ -222,17 +216,18 @@ def check_texts(request: TrainRequest, run: RunDirectory, executor: Executor) ->
         for check in checks:
             check.check_scored()
         known = read_stats(run.encoded)
-        train = StreamedText.of(concatenate(*parts.values()), known, executor, checks)
+        train = StreamedText.of(concatenate(*parts.values()), known, executor)
         text_sha256 = train.stats.text_sha256
+        if len(train) < MIN_PAIRS_FOR_WORKERS:
+            executor = SerialExecutor()
         for check in checks:
-            check.conclude(text_sha256, known is not None and known.text_sha256 == text_sha256)
+            is_known = known is not None and known.text_sha256 == text_sha256
+            check.conclude(text_sha256, is_known, executor)
         return read_val(data, train, place)
     finally:
         for note in filter(None, [*notes, *(note for check in checks for note in check.notes)]):
             where, _, finding = note.partition(": ")
             warn(where, finding)
-        for detail in (detail for check in checks for detail in check.details):
-            log(detail)
 
 
 def read_val(data: DataConfig, train: StreamedText, place: Path | None = None) -> Texts:

@@ -231,7 +231,7 @@ def test_a_person_clicks_through_it(opened: Any, tmp_path: Path) -> None:
 
     # the folded settings
     assert not page.locator("#config pre").is_visible()
-    page.get_by_text("The whole configuration").click()
+    page.get_by_text("All settings, and where each was set").click()
     assert page.locator("#config pre").is_visible()
 
     page.screenshot(path=tmp_path / "desktop.png", full_page=True)

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -19,7 +19,6 @@ import numpy as np
 
 from transformer_cli.base.errors import CorpusError, shorten_middle
 from transformer_cli.base.messages import show_progress
-from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.config.data_schema import DataConfig
 from transformer_cli.config.languages import has_spaces
@@ -31,6 +30,8 @@ from transformer_cli.data.corpus import (
     ParallelFiles,
     TextStats,
     check_pairs,
+    in_batches,
+    keep_full,
 )
 from transformer_cli.data.kinds import (
     Preparation,
@@ -41,7 +42,7 @@ from transformer_cli.data.kinds import (
 from transformer_cli.data.store import PERCENTILES, percentiles
 from transformer_cli.extensions.checks.checked_kind import find_checked
 from transformer_cli.extensions.checks.digests import NO_DIGEST, digest, is_among
-from transformer_cli.extensions.checks.near_copies import Nearness
+from transformer_cli.extensions.checks.near_copies import Nearness, Samples
 from transformer_cli.extensions.checks.rules import (
     STRICT_SHARE,
     TOLERANT_SHARE,
@@ -56,6 +57,8 @@ from transformer_cli.extensions.revision.foreign_scripts import are_close, scrip
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
 from transformer_cli.text.vocabulary import SPECIALS, UNK_ID
 
+_LOOKED_FOR = 20_000
+"""First pairs of a split from which a sample is compared with the training text."""
 _OF_SIDES = ("odd_characters", "unknown_characters")
 # Names of all findings, as --ignore takes them; the first are rules' names.
 FINDINGS = (
@@ -156,20 +159,20 @@ def check_corpus(
             kind.prepare(Preparation(place, False, lambda: None, lambda _: None))
         training = open_training_parts(data, place)
         scored = dict(_open_scored(data, place, report.unavailable))
-        audit = TextAudit(
-            data, place, training, allow=True, is_begun=False, shift_pairs=sys.maxsize
-        )
+        audit = TextAudit(data, place, training, allow=True, is_begun=False, most_pairs=sys.maxsize)
         audit.expect(scored)
+        checked = find_checked(data)
+        samples = None if checked.has_few_words else _draw_samples(scored, config)
         checks: list[SplitCheck] = []
         blocks: list[list[BlockStats]] = []
         for name, source in training.items():
             split = SplitCheck(name, source, config, tokenizers, unit)
-            blocks.append(split.read(audit))
+            blocks.append(split.read(samples))
             checks.append(split)
         text_sha256 = TextStats.of(blocks, None).text_sha256
         for name, source in scored.items():
             split = SplitCheck(name, source, config, tokenizers, unit, checks[: len(training)])
-            own = TextStats.of([split.read(audit)], None)
+            own = TextStats.of([split.read()], None)
             audit.conclude_scored(name, own.text_sha256)
             checks.append(split)
         audit.conclude(text_sha256, is_known=False)
@@ -179,16 +182,28 @@ def check_corpus(
             report.findings.extend(_find(split, faults, ignored, kind.keeps_text))
             lengths = [percentiles(side.length_counts(), PERCENTILES) for side in split.sides]
             report.splits.append(SplitSummary(split.name, split.pairs, *lengths))
-    report.near.extend(audit.near)
+    report.near.extend(samples.conclude() if samples else ())
     report.mistakes.extend(audit.mistakes)
     for near in report.near:
         if near.is_large:
             what, share = "near_training", near.near / near.compared
-            text = f"of {near.compared:,} pairs compared, these {audit.warn_of_near(near)}"
+            text = (
+                f"of {near.compared:,} pairs compared, these have near-copies in the training "
+                f"text, which flatter scores{checked.advise_near(near.name)}"
+            )
             is_warning = what not in ignored
             found = Finding(near.name, what, text, near.near, share, is_warning, near.examples)
             report.findings.append(found)
     return report
+
+
+def _draw_samples(scored: Mapping[str, PairSource], config: Config) -> Samples:
+    texts = {
+        name: list(islice(keep_full(source.pairs()), _LOOKED_FOR))
+        for name, source in scored.items()
+        if isinstance(source, ParallelFiles)
+    }
+    return Samples(texts, (config.data.src_lang, config.data.tgt_lang))
 
 
 def _open_scored(
@@ -279,25 +294,26 @@ class SplitCheck:
         seen = [split.sides[side].characters for split in self.training]
         return lambda character: not any(character in characters for characters in seen)
 
-    def read(self, audit: TextAudit) -> list[BlockStats]:
-        """Read and check the split, and have it audited; return the statistics of its blocks.
+    def read(self, samples: Samples | None = None) -> list[BlockStats]:
+        """Read and check the split, and compare it with ``samples``; return its blocks' statistics.
 
         Raises:
             CorpusError: it cannot be read, or every pair has a blank side.
         """
-        look = audit.begin(self.source, SerialExecutor())
         pairs = iter(show_progress(self.source.pairs(), self.name, " pairs"))
         blocks = []
         while block := list(islice(pairs, BLOCK_PAIRS)):
-            blocks.append(check_pairs(block, [look, self]))
-            audit.merge(look, blocks[-1])
+            for batch in in_batches(block):
+                self._check_batch(batch)
+                if samples is not None:
+                    samples.compare(batch)
+            blocks.append(check_pairs(block))
         if self._blank == self.pairs:
             problem = "every pair has a blank side; nothing is left of it"
             raise CorpusError(f"split '{self.name}': {problem}")
         return blocks
 
-    def look(self, batch: Sequence[tuple[str, str]]) -> None:
-        """Check the next pairs, as a ``Look``."""
+    def _check_batch(self, batch: Sequence[tuple[str, str]]) -> None:
         blank = self.rules.add(batch)
         both = zip(batch, blank, strict=True)
         sources = (None if is_blank else src for (src, _), is_blank in both)

@@ -32,8 +32,6 @@ _TABLE_BYTES = 48 << 20
 _AT_ONCE = 64
 _WORD = re.compile(rf"[\w{MARKS}]+")
 _TWO_LETTERS = re.compile(rf"(?=([\w{MARKS}][\w{MARKS}]))")
-LOOKED_FOR = 20_000
-"""First pairs of a split that are looked for in the training text, all or a sample."""
 _LARGE_SHARE = 0.2  # of near-copies
 _COMPARED = 1000  # pairs of a split, which tell a share to 3 %
 _SHOWN = 3
@@ -178,9 +176,15 @@ class Samples:
             self._pairs = _draw(splits, size)
         self.held_out = HeldOutPairs(_join(self._pairs), languages)
 
-    def conclude(self, nearest: np.ndarray) -> list[Nearness]:
+        self._nearest = np.zeros(1, np.float32)
+
+    def compare(self, pairs: Pairs) -> None:
+        """Compare the samples with pairs of the training text."""
+        self._nearest = np.maximum(self._nearest, self.held_out.find_nearest(pairs))
+
+    def conclude(self) -> list[Nearness]:
         """Return how near each split is, by the greatest similarities to the training text."""
-        found = []
+        found, nearest = [], self._nearest
         for name, pairs in self._pairs.items():
             own, nearest = np.split(nearest, [len(pairs)])
             shares = np.bincount(find_bands(own), minlength=len(BANDS) + 1) / max(len(pairs), 1)

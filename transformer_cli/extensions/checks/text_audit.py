@@ -1,30 +1,25 @@
 """An audit of an experiment's text: mistakes, shifted sides, and scored pairs that are trained on.
 
-``train`` has it done before training, in the pass that reads the training text anyway, and refuses
-mistakes; ``check`` reports all that is found.
+``train`` has it done before training, and refuses mistakes; ``check`` reports all that is found.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
-from uuid import uuid4
-
-import numpy as np
 
 from transformer_cli.base.errors import CorpusError, SuspectTextError
 from transformer_cli.base.files import is_same_file
 from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.config.data_schema import DataSection
 from transformer_cli.data.corpus import (
-    BlockStats,
     PairSource,
     ParallelFiles,
     ParallelText,
     StreamedText,
+    check_pairs,
     in_batches,
     keep_full,
 )
@@ -34,23 +29,24 @@ from transformer_cli.data.kinds import (
     open_split,
 )
 from transformer_cli.extensions.checks.checked_kind import Sources, find_checked
-from transformer_cli.extensions.checks.near_copies import LOOKED_FOR, Nearness, Samples
 from transformer_cli.extensions.checks.shift import Shift, ShiftCheck
 from transformer_cli.extensions.revision.foreign_scripts import ScriptCheck, scripts_of
 
 _MOSTLY = 0.5  # share of a text from which it is shifted as a whole
 _LARGE_OVERLAP = 0.01  # share of a split that is trained on, from which it is worth a line
 _LOOKED_AT = 1000  # pairs of a split whose script is looked at
-# First pairs of a text that are compared with their neighbours, at 20 µs each.
-_SHIFT_PAIRS = 1_000_000
+# First pairs of a text that are looked at, at 20 µs each.
+_MOST_PAIRS = 1_000_000
+_LOOKED_FOR = 20_000
+"""First pairs of a split that are looked for in the training text."""
 
 
 class TextAudit:
-    """Audits an experiment's text while it is read; an ``ExperimentCheck``.
+    """Audits an experiment's text; an ``ExperimentCheck``.
 
     What can only be a mistake is refused by a SuspectTextError, or noted: if ``allow`` says so, or
     training ``is_begun``; then a test split may be missing, too. ``place`` is where the run keeps
-    or found its text. The first ``shift_pairs`` of each text are searched for shifted sides.
+    or found its text. The first ``most_pairs`` of each text are looked at.
     """
 
     def __init__(
@@ -61,26 +57,22 @@ class TextAudit:
         *,
         allow: bool,
         is_begun: bool,
-        shift_pairs: int = _SHIFT_PAIRS,
+        most_pairs: int = _MOST_PAIRS,
     ) -> None:
         self.notes: list[str] = []
-        self.details: list[str] = []
         self.mistakes: list[str] = []
-        self.near: list[Nearness] = []
-        """Of each split that is scored."""
         self._data = data
         self._checked = find_checked(data)
         self._allow = allow or is_begun
         self._is_begun = is_begun
         self._one_language = data.src_lang == data.tgt_lang
         self._place = place
-        self._shift_pairs = shift_pairs
-        self._trained = {name: _Audited(source, True) for name, source in training.items()}
-        self._scored: dict[str, _Audited] = {}
-        self._now = self._trained["train"]
-        self._name = uuid4().hex
-        self._found: set[int] = set()
-        self._nearest = np.zeros(1, np.float32)
+        self._most_pairs = most_pairs
+        self._trained = training
+        self._scored: dict[str, PairSource] = {}
+        self._sums: dict[str, str] = {}
+        """The SHA-256 of the texts that are scored."""
+        self._shifts: dict[str, list[Shift]] = {}
 
     def check_scored(self) -> None:
         """Check all files' names, and read the splits to validate and evaluate on.
@@ -90,9 +82,9 @@ class TextAudit:
         if self._checked.is_made:
             return
         self.expect(dict(self._open_scored()))
-        for name, audited in [*self._scored.items()]:
+        for name, source in [*self._scored.items()]:
             try:
-                text = StreamedText.of(audited.source, checks=[self])
+                text = StreamedText.of(source)
             except CorpusError as error:
                 del self._scored[name]
                 self._miss(name, error)
@@ -101,10 +93,9 @@ class TextAudit:
 
     def expect(self, scored: Sources) -> None:
         """Check the names of all files; the training text will be searched for the scored ones."""
-        self._scored = {name: _Audited(source, False) for name, source in scored.items()}
-        training = {name: audited.source for name, audited in self._trained.items()}
+        self._scored = dict(scored)
         if not self._checked.is_made:
-            for mistake in _find_mistaken_files(self._data, training, scored):
+            for mistake in _find_mistaken_files(self._data, self._trained, scored):
                 self._refuse(mistake)
 
     def _open_scored(self) -> Iterator[tuple[str, ParallelFiles | ParallelText]]:
@@ -126,83 +117,72 @@ class TextAudit:
             raise type(error)(f"split '{name}': {error}") from error
         self.notes.append(f"{name}: cannot be evaluated on: {error}")
 
-    def begin(self, source: PairSource, executor: Executor) -> "_Look":
-        texts = (*self._trained.values(), *self._scored.values())
-        self._now = next(each for each in texts if each.source is source)
-        if isinstance(source, ParallelFiles):
-            source = _absolute(source)
-        else:  # which may be anything, so that it stays here
-            executor = SerialExecutor()
-        self._now.shifts = executor.submit(_find_shifts, source, self._shift_pairs)
-        return _Look(self._describe_scored() if self._now.is_trained else _Scored())
+    def conclude(self, text_sha256: str, is_known: bool, executor: Executor | None = None) -> None:
+        """Look at the training text by tasks, and note what is found, unless it was noted before.
 
-    def _describe_scored(self) -> "_Scored":
-        files = (
-            (name, _absolute(source))
-            for name, source in ((name, each.source) for name, each in self._scored.items())
-            if isinstance(source, ParallelFiles)
-        )
-        return _Scored(tuple(files), (self._data.src_lang, self._data.tgt_lang), self._name)
-
-    def merge(self, look: "_Look", stats: BlockStats) -> None:
-        self._now.full += stats.full
-        self._now.copies += stats.copied
-        self._found |= look.found
-        self._nearest = np.maximum(self._nearest, look.nearest)
-
-    def conclude(self, text_sha256: str, is_known: bool) -> None:
-        """Note what was found in the training text, unless it was noted before."""
-        for name, other in self._scored.items():
-            if other.text_sha256 == text_sha256 and not self._checked.is_made:
+        ``text_sha256`` is that of the whole text.
+        """
+        if self._checked.is_made:
+            return
+        for name, other in self._sums.items():
+            if other == text_sha256:
                 self._refuse(f"{name}: its text is the training text")
         if is_known:
             return
-        for name, trained in self._trained.items():
-            self._conclude_pairs(name, trained)
-            bad = getattr(trained.source, "bad", None)  # units of formats that are not lines
+        wanted = {
+            name: _absolute(source)
+            for name, source in self._scored.items()
+            if isinstance(source, ParallelFiles)
+        }
+        trained_on: dict[str, set[tuple[str, str]]] = {name: set() for name in wanted}
+        looks = [
+            (name, self._submit(source, wanted, executor)) for name, source in self._trained.items()
+        ]
+        for name, look in looks:
+            seen = look.result()
+            self._conclude_pairs(name, seen)
+            for split, pairs in seen.trained_on.items():
+                trained_on[split] |= pairs
+            bad = getattr(self._trained[name], "bad", None)  # units of formats that are not lines
             if bad is not None and bad.count:
                 found = f"{bad.count:,} of {bad.units:,} units cannot be read ({bad.why})"
                 self.notes.append(f"{name}: {found}")
-        wanted = _look_for(self._describe_scored())
-        for name, pairs in wanted.splits.items():
-            count = len(pairs & self._found)
-            if count and count >= _LARGE_OVERLAP * len(pairs):
-                self.notes.append(f"{name}: {count:,} of {len(pairs):,} pairs are trained on too")
-        if self._checked.has_few_words:  # so that all is near
-            return
-        self.near = wanted.samples.conclude(self._nearest)
-        for near in self.near:
-            if near.is_large:
-                share = f"{near.near / near.compared:.0%} of its pairs"
-                self.notes.append(f"{near.name}: {share} {self.warn_of_near(near)}")
-            self.details.append(f"{near.name}: {near.describe()}")
-
-    def warn_of_near(self, near: Nearness) -> str:
-        """Return what to say about the near-copies of a split's pairs."""
-        advice = find_checked(self._data).advise_near(near.name)
-        return f"have near-copies in the training text, which flatter scores{advice}"
+        for name, pairs in trained_on.items():
+            most = len(_first_pairs(wanted[name]))
+            if pairs and len(pairs) >= _LARGE_OVERLAP * most:
+                found = f"{len(pairs):,} of {most:,} pairs are trained on too"
+                self.notes.append(f"{name}: {found}")
 
     def conclude_scored(self, name: str, text_sha256: str) -> None:
-        """Note what was found in a text that is scored."""
-        self._scored[name].text_sha256 = text_sha256
-        self._conclude_pairs(name, self._scored[name])
+        """Look at a text that is scored, whose SHA-256 is given, and note what is found."""
+        self._sums[name] = text_sha256
+        self._conclude_pairs(name, self._submit(self._scored[name], {}, None).result())
 
-    def _conclude_pairs(self, name: str, audited: "_Audited") -> None:
-        if audited.full and audited.copies == audited.full and not self._one_language:
+    def _submit(
+        self, source: PairSource, wanted: "Mapping[str, ParallelFiles]", executor: Executor | None
+    ) -> "Future[_Seen]":
+        if isinstance(source, ParallelFiles):
+            source = _absolute(source)
+        else:  # which may be anything, so that it stays here
+            executor = None
+        return (executor or SerialExecutor()).submit(_look_at, source, wanted, self._most_pairs)
+
+    def _conclude_pairs(self, name: str, seen: "_Seen") -> None:
+        if seen.full and seen.copies == seen.full and not self._one_language:
             self._refuse(f"{name}: each target is its source, so one file is both")
-        shifts = audited.find_shifts()
-        lengths = [shift.end - shift.first for shift in shifts]
+        self._shifts[name] = seen.shifts
+        lengths = [shift.end - shift.first for shift in seen.shifts]
         main = None
-        if sum(lengths) > _MOSTLY * audited.looked_at:
-            main = shifts[lengths.index(max(lengths))]
+        if sum(lengths) > _MOSTLY * seen.pairs:
+            main = seen.shifts[lengths.index(max(lengths))]
             most = f"{name}: most of its lines are shifted against each other"
-            self._refuse(most, f", {main.describe(audited.looked_at)}", "fix the files")
-        others = (shift.describe(audited.looked_at) for shift in shifts if shift != main)
+            self._refuse(most, f", {main.describe(seen.pairs)}", "fix the files")
+        others = (shift.describe(seen.pairs) for shift in seen.shifts if shift != main)
         self.notes += [f"{name}: {shift}" for shift in others]
 
     def find_shifts(self, name: str) -> list[Shift]:
-        """Return where the sides of a text that was read are shifted."""
-        return (self._scored.get(name) or self._trained[name]).find_shifts()
+        """Return where the sides of a text that was looked at are shifted."""
+        return self._shifts.get(name, [])
 
     def _refuse(self, mistake: str, detail: str = "", remedy: str = "name other files") -> None:
         message = f"{mistake}{detail}"
@@ -214,92 +194,43 @@ class TextAudit:
             self.mistakes.append(mistake)
 
 
-@dataclass(eq=False)
-class _Audited:
-    """A source, and what was found in it once it has been gone through."""
+class _Seen(NamedTuple):
+    """What was seen of the first pairs of a text."""
 
-    source: PairSource
-    is_trained: bool
-    full: int = 0
+    pairs: int
+    full: int
     """Pairs with text on both sides."""
-    copies: int = 0
+    copies: int
     """Of these, the targets with letters that are their sources."""
-    shifts: Future[tuple[list[Shift], int]] | None = None
-    """What is shifted, and of how many pairs."""
-    text_sha256: str = ""
-
-    def find_shifts(self) -> list[Shift]:
-        """Return what is shifted; nothing of a known text, which was not read."""
-        return [] if self.shifts is None else self.shifts.result()[0]
-
-    @property
-    def looked_at(self) -> int:
-        return 0 if self.shifts is None else self.shifts.result()[1]
+    shifts: list[Shift]
+    trained_on: dict[str, set[tuple[str, str]]]
+    """Its pairs that are in the splits looked for, by split."""
 
 
-class _Scored(NamedTuple):
-    """The splits that are looked for in the training text; a task gets them as files."""
-
-    files: tuple[tuple[str, ParallelFiles], ...] = ()
-    languages: tuple[str, str] = ("", "")
-    audit: str = ""
-    """A name that no other audit has: for other contents of the same files."""
+def _first_pairs(files: ParallelFiles) -> set[tuple[str, str]]:
+    return set(islice(keep_full(files.pairs()), _LOOKED_FOR))
 
 
-class _Wanted(NamedTuple):
-    """The first pairs of the splits, to be looked for."""
-
-    numbers: dict[int, int]
-    """Of all splits' pairs, by hash."""
-    splits: dict[str, set[int]]
-    """The numbers of each split's pairs."""
-    samples: Samples
-
-
-@lru_cache(maxsize=1)
-def _look_for(scored: _Scored) -> _Wanted:
-    numbers: dict[int, int] = {}
-    texts = {
-        name: list(islice(keep_full(files.pairs()), LOOKED_FOR)) for name, files in scored.files
-    }
-    splits = {
-        name: {numbers.setdefault(hash(pair), len(numbers)) for pair in pairs}
-        for name, pairs in texts.items()
-    }
-    return _Wanted(numbers, splits, Samples(texts, scored.languages))
-
-
-class _Look:
-    """Looks for the pairs of splits in a block, and how near it is to a sample of these."""
-
-    def __init__(self, scored: _Scored) -> None:
-        self._scored = scored
-        self.nearest = np.zeros(1, np.float32)
-        self.found: set[int] = set()
-        """Numbers of the pairs."""
-
-    def look(self, batch: Sequence[tuple[str, str]]) -> None:
-        if not self._scored.files:
-            return
-        wanted = _look_for(self._scored)
-        self.nearest = np.maximum(self.nearest, wanted.samples.held_out.find_nearest(batch))
-        numbers = map(wanted.numbers.get, map(hash, batch))
-        self.found.update(number for number in numbers if number is not None)
+def _look_at(source: PairSource, wanted: Mapping[str, ParallelFiles], most: int) -> _Seen:
+    """Look at the first pairs of a text, for shifted sides, copies and pairs of other splits."""
+    shifts, full, copies = ShiftCheck(), 0, 0
+    looked_for = {name: _first_pairs(files) for name, files in wanted.items()}
+    found: dict[str, set[tuple[str, str]]] = {name: set() for name in wanted}
+    for batch in in_batches(source.pairs()):
+        shifts.add(batch)
+        stats = check_pairs(batch)
+        full += stats.full
+        copies += stats.copied
+        for name, pairs in looked_for.items():
+            found[name] |= pairs.intersection(batch)
+        if shifts.pairs >= most:
+            break
+    return _Seen(shifts.pairs, full, copies, shifts.find_shifts(), found)
 
 
 def _absolute(files: ParallelFiles) -> ParallelFiles:
     """Return the same files for a task, which may run elsewhere."""
     return replace(files, src=files.src.absolute(), tgt=files.tgt.absolute())
-
-
-def _find_shifts(source: PairSource, most: int) -> tuple[list[Shift], int]:
-    """Return where the first pairs are shifted, and how many were looked at."""
-    check = ShiftCheck()
-    for batch in in_batches(source.pairs()):
-        check.add(batch)
-        if check.pairs >= most:
-            break
-    return check.find_shifts(), check.pairs
 
 
 def _find_mistaken_files(data: DataSection, training: Sources, scored: Sources) -> Iterator[str]:

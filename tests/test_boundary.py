@@ -29,7 +29,7 @@ ORDINARY = """
     rows rules sample sampling scope scores search seen sentences settings shift sorting sources
     spec split src
     src_file start stores tables tag template terms text tgt tgt_file tokenizers training translator
-    trial units vocab_size weights xml zip
+    environment trial units vocab_size weights xml zip
 """
 # Names that the core still has. A name leaves the list with its last occurrence; none is added.
 STILL = """

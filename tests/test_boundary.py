@@ -17,17 +17,16 @@ PACKAGE = Path(transformer_cli.__file__).parent
 # Words that the core uses in their ordinary sense, or has as names of its own. Such a word only
 # counts as an extension's name as its command, option, key, module, or in quotes.
 ORDINARY = """
-    Translation Translator average averaging config
+    Translation Translator
     add archives attention audit bench by_name card characters charts check checks child chosen
     clean cluster code codec command compare completion constraints corpora corpus digests document
-    documents encoding engine events examples exchange experiments export fetched file
+    documents encoding engine environment events examples exchange experiments export fetched file
     files filters forecast form formats groups guard html http https import imported init inline
     input job joint kind layout length lines loading lowercase machine marks matching memory
     mixing more name names near normalization notes objects observers opening options own page
     pieces places plan prepared preparing preview processes protection
-    provenance report reserved results
-    rows rules sample sampling scope scores search seen sentences settings shift sorting sources
-    spec split src
+    provenance report reserved results rows rules sample
+    sampling schema scope scores search seen sentences settings shift sorting sources spec split src
     src_file start stores tables tag template terms text tgt tgt_file tokenizers training translator
     environment trial units vocab_size weights xml zip
 """

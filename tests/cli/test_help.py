@@ -86,6 +86,7 @@ OPTIONS = {
         "--engine",
         "--version",
     ],
+    "average": ["RUN", "--last", "--version"],
 }
 HEAVY = {
     "ctranslate2",
@@ -142,7 +143,7 @@ def test_program_names_its_own_commands_in_the_order_of_use_then_those_of_extens
     listed = help_of().partition("Commands:\n")[2].splitlines()
     titles = {"", "Commands of extensions:"}
     assert [line.split()[0] for line in listed if line not in titles] == list(COMMANDS)
-    assert COMMANDS[:3] == ("init", "vocab", "train")
+    assert COMMANDS[:4] == ("init", "config", "vocab", "train")
 
 
 @pytest.mark.parametrize("name", COMMANDS)

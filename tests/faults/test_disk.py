@@ -86,7 +86,7 @@ class Moment:
     """Bytes of room that are left."""
 
 
-ORIGINS = "transformer_cli.extensions.config_tools.origins"
+ORIGINS = "transformer_cli.extensions.config_tools.run_origins"
 MOMENTS = {
     "the settings": Moment("transformer_cli.runs.initialize", "write_text", 1, "config.yaml"),
     **{f"the record {name}": Moment(ORIGINS, "write_text", 1, name) for name in sorted(RECORDS)},

@@ -44,7 +44,7 @@ SPIN_COUNT = "3000"
 The default, 300,000, blocks a core that others could use; see docs/benchmarks.md.
 """
 
-_CORE_COMMANDS = ("init", "vocab", "train", "evaluate", "translate")
+_CORE_COMMANDS = ("init", "config", "vocab", "train", "evaluate", "translate", "average")
 """In the order of use; each is the function of that name in the module of that name."""
 _EXTENDED = ("train", "evaluate", "translate")
 """The commands to which extensions add options."""

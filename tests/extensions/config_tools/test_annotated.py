@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from transformer_cli.config.origins import annotate, find_origins
 from transformer_cli.config.yaml import load_config, load_settings
-from transformer_cli.extensions.config_tools.command import annotate
-from transformer_cli.extensions.config_tools.origins import find_origins
 
 ROOT = """\
 data: {kind: copy}

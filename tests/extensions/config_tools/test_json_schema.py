@@ -5,6 +5,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from cli.process import Finished, run
 from installed import is_whole
 
 from docs.settings import PAGE, core_settings, renew
@@ -182,3 +183,8 @@ def test_the_references_example_is_one(tmp_path: Path) -> None:
     assert (training.epochs, training.batch_tokens) == (20, 2048)
     assert isinstance(training.schedule, NoamSchedule)
     assert training.schedule.factor == 2.0
+
+
+def test_schema_is_printed() -> None:
+    assert run("config", "schema") == Finished(0, schema_text(), "")
+    assert json.loads(schema_text())["additionalProperties"] is False

@@ -2,6 +2,7 @@
 
 api = 1
 provides = {
-    "command": {"config": {"load": "command:config"}},
-    "run file": {"origins.json": {"begin": "origins:begin_record"}},
+    "config command": {"schema": {"load": "json_schema:print_schema"}},
+    "origins": {"run_origins": {"load": "run_origins:trace_run"}},
+    "run file": {"origins.json": {"begin": "run_origins:begin_record"}},
 }

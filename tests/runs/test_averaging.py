@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from transformer_cli.base.errors import CheckpointError, RunError, UsageError
+from transformer_cli.cli.average import average_runs, mean_weights
 from transformer_cli.config.yaml import dump_config, load_config
-from transformer_cli.extensions.averaging.command import average_runs, mean_weights
 from transformer_cli.runs.checkpoint import (
     Checkpoint,
     find_checkpoint,

@@ -1,38 +1,23 @@
-"""Origins of settings: where each was written and what it replaced, kept in a run."""
+"""A run's record of where its settings were written, before the run had its own copy of them."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from transformer_cli.base.files import read_small
+from transformer_cli.base.messages import log
 from transformer_cli.base.text_files import write_text
 from transformer_cli.config import setting_tree as tree
+from transformer_cli.config.origins import Origins, Written, find_origins
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import SET, dump_config
 from transformer_cli.runs.directory import CONFIG, RunDirectory
 
 RECORD = "origins.json"
-
-
-@dataclass(frozen=True)
-class Written:
-    """A value of a setting, as YAML has it, and where it was written."""
-
-    value: object
-    source: str  # a file's path as it was given, or "--set"
-    line: int  # from 1; 0 with "--set"
-
-    def __str__(self) -> str:
-        return f"{self.source}:{self.line}" if self.line else self.source
-
-
-Origins = dict[str, Annotated[tuple[Written, ...], Field(min_length=1)]]
-"""By dotted key: what counts, then what bases have said, the nearest first; defaults have none."""
 
 
 @dataclass(frozen=True)
@@ -57,25 +42,6 @@ def begin_record(run: RunDirectory, config: Config, root: tree.Node) -> Callable
     return record
 
 
-def find_origins(config: Config, root: tree.Node) -> Origins:
-    """Return where the settings in ``root``, which was read as ``config``, were written."""
-    leaves = [keys for keys, _ in tree.iter_leaves(config.model_dump(mode="json"))]
-    nodes = {tree.join_keys(keys): tree.find_node(root, keys) for keys in leaves}
-    return {key: tuple(_history(node)) for key, node in nodes.items() if node}
-
-
-def _history(latest: tree.Node) -> Iterator[Written]:
-    """Yield where a setting's value was written, and the values that it replaced."""
-    node: tree.Node | None = latest
-    while node is not None:
-        # The place of a --set is the whole of it, key and value.
-        source = node.place.source if node.place.line else SET
-        # What the command line has said before is of no more interest.
-        if node is latest or source != SET:
-            yield Written(tree.values(node), source, node.place.line)
-        node = node.replaced
-
-
 def dump_origins(origins: Origins, config_text: str) -> str:
     """Return the JSON text of ``origins``, which belong to the settings of ``config_text``."""
     kept = _Kept(sha256(config_text.encode()).hexdigest(), origins)
@@ -92,6 +58,14 @@ def load_origins(run: Path) -> Origins:
     except (OSError, ValidationError):
         return {}
     return kept.origins if kept.config_sha256 == sha256(config_text).hexdigest() else {}
+
+
+def trace_run(origins: Origins, run: RunDirectory) -> Origins:
+    """Replace origins in a run's own config.yaml by those that are recorded, if they are."""
+    earlier = load_origins(run.path)
+    if not earlier:
+        log(f"{run.path}: where its settings come from is not known (no {RECORD})")
+    return trace_origins(origins, run.config, earlier)
 
 
 def trace_origins(origins: Origins, config: Path, earlier: Origins) -> Origins:

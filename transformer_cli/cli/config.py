@@ -1,0 +1,96 @@
+"""``transformer-cli config``: show and validate configuration files."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from transformer_cli.base import registry
+from transformer_cli.base.errors import ConfigError
+from transformer_cli.base.packages import lazy_imports
+from transformer_cli.cli import options
+from transformer_cli.cli.declaring import argument
+from transformer_cli.cli.display import print_error, say
+
+with lazy_imports():
+    from transformer_cli.config import origins, yaml
+    from transformer_cli.runs import directory
+
+config = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@config.callback(invoke_without_command=True)
+def _config(context: typer.Context) -> None:
+    """Show and check configuration files.
+
+    \b
+    Example:
+      transformer-cli config show configs/toy.yaml --set training.epochs=5
+    """
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@config.command()
+def show(
+    config: Annotated[
+        Path,
+        argument("CONFIG", "YAML file, or a run directory."),
+    ],
+    set_: options.Set = None,
+) -> None:
+    """Show every setting, and where its value comes from.
+
+    Prints a YAML configuration with bases and defaults resolved. The comment on each line gives the
+    value's origin: file and line, --set or default; and the base's value that it replaces, if any.
+
+    \b
+    Example:
+      transformer-cli config show configs/toy.yaml --set training.epochs=5
+      transformer-cli config show runs/toy
+    """
+    file, run = config, None
+    if config.is_dir():
+        run = directory.RunDirectory(config)
+        run.load_config()  # or it is no run
+        run.check_not_exported()
+        file = run.config
+    settings, root = yaml.load_settings(file, set_ or [])
+    found = origins.find_origins(settings, root)
+    if run is not None:
+        for entry in registry.entries("origins").values():
+            found = entry.load()(found, run)
+    say(origins.annotate(settings, found).removesuffix("\n"))
+
+
+@config.command()
+def validate(
+    configs: Annotated[
+        list[Path],
+        argument("CONFIG", "YAML file of an experiment."),
+    ],
+) -> None:
+    """Check every key and value of configuration files.
+
+    Prints a line for each valid file, and on stderr the mistakes of each invalid one; then exits
+    with 2. Whether the corpus and other files exist is not checked.
+
+    \b
+    Example:
+      transformer-cli config validate configs/*.yaml
+    """
+    is_valid = True
+    for path in configs:
+        try:
+            yaml.load_config(path)
+        except ConfigError as error:
+            is_valid = False
+            print_error(str(error), error.others)
+        else:
+            say(f"{path}: ok")
+    if not is_valid:
+        raise typer.Exit(ConfigError.exit_code)
+
+
+for _entry in registry.entries("config command").values():
+    config.command(_entry.name)(_entry.load())

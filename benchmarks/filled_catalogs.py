@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from transformer_cli.base.packages import import_extra
 from transformer_cli.cli.declaring import build_options
-from transformer_cli.cli.translate_options import TranslateOptions
+from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.cli.translation import load_translator
 from transformer_cli.extensions.constraints.placeholders import compare_placeholders
 from transformer_cli.extensions.documents import command as documents

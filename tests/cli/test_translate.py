@@ -14,7 +14,7 @@ import pytest
 from cli.conftest import Training
 from cli.process import PATIENCE, assert_refused, run, signal_at, start
 from transformer_cli.cli.declaring import build_options
-from transformer_cli.cli.translate_options import TranslateOptions
+from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.cli.translation import (
     LineFormat,
     RowFormat,

@@ -58,7 +58,7 @@ class TextOptions(CommandOptions):
     heading = "Input and output"
     run: options.Run
     split: options.Split = None
-    src: Annotated[Path | None, option("FILE", "Source text or table, instead of a split.")] = None
+    src: Annotated[Path | None, option("FILE", "Source text, instead of a split.")] = None
     ref: Annotated[Path | None, option("FILE", "Reference translations of --src.")] = None
     encoding: options.Encoding = None
     output: Annotated[

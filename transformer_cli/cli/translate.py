@@ -1,11 +1,232 @@
-"""``transformer-cli translate``."""
+"""``transformer-cli translate``: its options, and how extensions add kinds of input."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from transformer_cli.base.errors import UsageError
 from transformer_cli.base.packages import lazy_imports
-from transformer_cli.cli.declaring import declared_by
-from transformer_cli.cli.translate_options import TranslateOptions
+from transformer_cli.base.ranks import Ranks
+from transformer_cli.base.registry import entries
+from transformer_cli.cli import options
+from transformer_cli.cli.declaring import (
+    CommandOptions,
+    ExtraOptions,
+    declared_by,
+    flag,
+    has_format,
+    option,
+)
+from transformer_cli.config.choices import HIGHEST_PENALTY, DecodingErrors
 
 with lazy_imports():
+    from transformer_cli.base import files, locations
     from transformer_cli.cli import translation
+    from transformer_cli.inference import loading
+
+if TYPE_CHECKING:
+    from transformer_cli.cli.translation import InputFormat
+
+_STREAM = Path("-")
+
+
+@dataclass(frozen=True)
+class FileOptions(CommandOptions):
+    """What is translated, and where it goes; '-' is standard input or output."""
+
+    heading = "Input and output"
+    run: options.Run
+    input_: Annotated[
+        Path,
+        option(
+            "PATH",
+            "Text, one sentence a line; or what extensions read.",
+            "--input",
+            "-i",
+            parser=options.read_path,
+        ),
+    ] = _STREAM
+    output: Annotated[
+        Path,
+        option("PATH", "Translations, line by line.", "--output", "-o", parser=options.read_path),
+    ] = _STREAM
+    errors: Annotated[DecodingErrors, option(None, "What is not UTF-8: an error, or U+FFFD.")] = (
+        "strict"
+    )
+    encoding: options.Encoding = None
+    prefix_file: Annotated[Path | None, option("FILE", "Forced target prefixes, one a line.")] = (
+        None
+    )
+    scores: Annotated[bool, flag("Write its score too, as JSON.", "--scores")] = False
+
+
+@dataclass(frozen=True)
+class DecodingOptions(CommandOptions):
+    """How the model searches."""
+
+    heading = "Search"
+    checkpoint: options.Checkpoint = "best"
+    beam_size: options.BeamSize = None
+    batch_tokens: Annotated[
+        int | None, option("N", "Source tokens a batch, times beam.  [default: the run's]", min=1)
+    ] = None
+    max_length: Annotated[
+        int | None, option("N", "Most tokens of a translation.  [default: by its source]", min=1)
+    ] = None
+    length_penalty: Annotated[
+        float | None,
+        option("A", "Higher favours length.  [default: the run's]", min=0.0, max=HIGHEST_PENALTY),
+    ] = None
+    n_best: Annotated[
+        int | None, option("N", "Write the N best with scores, as JSON; widens the beam.", min=1)
+    ] = None
+
+
+@dataclass(frozen=True)
+class InputOptions(ExtraOptions):
+    """A kind of input that an extension adds to ``translate``, with its options.
+
+    What it does with such an input is in a subclass of ``cli.translation.InputFormat``, which is
+    imported once it is needed. The entry in the manifest lists the ``endings`` of such files, and
+    says what it ``reads``, as in 'a picture (.png)'.
+    """
+
+    order: ClassVar[int] = 0
+    """Of several kinds that match an input, the one with the lowest order takes it."""
+    replaces_input: ClassVar[bool] = False
+    """Whether the output may be the input's file."""
+
+    def matches(self, given: "TranslateOptions") -> bool:
+        """Return whether the input is of this kind, by its path and the options given."""
+        raise NotImplementedError
+
+    def open(self, given: "TranslateOptions") -> "InputFormat":
+        """Return what translates the input."""
+        raise NotImplementedError
+
+    def declares_encoding(self, given: "TranslateOptions") -> bool:
+        """Return whether the input itself says what its encoding is."""
+        return False
+
+
+@dataclass(frozen=True)
+class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
+    """What ``translate`` is given."""
+
+    heading = "Hardware"
+    engine: options.Engine = "auto"
+
+    @property
+    def kind(self) -> InputOptions | None:
+        """The kind of input that takes this one; None: lines of text."""
+        kinds = (each for each in self.extras if isinstance(each, InputOptions))
+        found = (each for each in kinds if each.matches(self))
+        return min(found, key=lambda each: each.order, default=None)
+
+    def concerns_extensions(self) -> bool:
+        """Return whether the input or the output may be something else than lines of text."""
+        is_file = not locations.is_url(self.input_) and self.input_.is_file()
+        is_one = is_file or _is_stream(self.input_)
+        return not is_one or has_format("translate", self.input_, self.output)
+
+    @property
+    def compute(self) -> "loading.ComputeOptions":
+        """How to search."""
+        return loading.ComputeOptions(
+            self.engine, self.device, self.precision, self.threads, self.beam_size
+        )
+
+    @property
+    def input_name(self) -> str:
+        """Name of the input in messages."""
+        return "standard input" if str(self.input_) == "-" else str(self.input_)
+
+    @property
+    def writes_stream(self) -> bool:
+        """True if translations are written as they come."""
+        return _is_stream(self.output)
+
+    @property
+    def reads_file(self) -> bool:
+        """True if all lines are there already."""
+        return not _is_stream(self.input_)
+
+    @property
+    def are_files(self) -> bool:
+        """True if all text can be read and written again."""
+        paths = [self.input_, self.output, *([self.prefix_file] if self.prefix_file else [])]
+        return not any(map(_is_stream, paths))
+
+    @property
+    def models(self) -> list[Path]:
+        """The runs that are read."""
+        return [self.run, *self.extra_runs()]
+
+    @property
+    def n_best_written(self) -> int | None:
+        """Number of translations a line that are written with scores; None: one without."""
+        return self.n_best or (1 if self.scores else None)
+
+    def describe_kinds(self) -> str:
+        """Return what an input may be, with the endings of what extensions read."""
+        read = [each.facts.get("reads") for each in entries("translate options").values()]
+        *others, last = filter(None, ["lines of text", *read])
+        return f"{', '.join(others)} or {last}" if others else last
+
+    def check_outputs(self) -> None:
+        """Make sure, before long work, that all outputs can be written."""
+        kind = self.kind
+        inputs = [
+            ("-i", self.input_),
+            ("--prefix-file", self.prefix_file),
+            *self.extra_inputs(),
+        ]
+        if str(self.output) != "-":
+            others = inputs[1:] if kind and kind.replaces_input else inputs
+            options.check_output(self.output, "-o", others, self.models)
+        for name, path in self.further_outputs:
+            options.check_output(path, name, inputs, self.models)
+
+    @property
+    def further_outputs(self) -> list[tuple[str, Path]]:
+        """The files that are written next to the translations, with their options."""
+        return [pair for each in self.extras for pair in each.outputs()]
+
+    def check(self, ranks: Ranks) -> None:
+        """Make sure, before long work, that the options can be used together."""
+        self.check_search()
+        self.check_extras()
+        for problem in self._find_problems_of_files(ranks):
+            raise UsageError(f"translate: {problem}")
+        self.check_outputs()
+
+    def _find_problems_of_files(self, ranks: Ranks) -> Iterator[str]:
+        for name, path in self.further_outputs:
+            if str(path) != "-" and path.resolve() == self.output.resolve():
+                yield f"-o and {name} are both {self.output}"
+        if str(self.input_) == str(self.prefix_file) == "-":
+            yield "-i and --prefix-file are both standard input; name a file"
+        if ranks.size > 1 and not self.are_files:
+            names = "-i and -o" + (" and --prefix-file" if self.prefix_file else "")
+            yield f"several processes need files; name them with {names}"
+
+    def check_search(self) -> None:
+        """Raise a UsageError unless the options of the search can be used together."""
+        for problem in self._find_problems_of_search():
+            raise UsageError(f"translate: {problem}")
+
+    def _find_problems_of_search(self) -> Iterator[str]:
+        n_best, beam_size = self.n_best, self.beam_size
+        if n_best is not None and beam_size is not None and n_best > beam_size:
+            yield (
+                f"a beam of {beam_size} does not hold the {n_best} best; raise --beam-size, or "
+                "leave it out"
+            )
+        if self.encoding is not None and self.errors != "strict":
+            yield "--errors: is for text in UTF-8; leave out --encoding or --errors"
+        if self.encoding is not None and (kind := self.kind) and kind.declares_encoding(self):
+            yield "--encoding: such files say theirs, or have to be UTF-8; leave it out"
 
 
 @declared_by(TranslateOptions, "translate")
@@ -20,3 +241,7 @@ def translate(given: TranslateOptions) -> None:
       transformer-cli translate runs/toy -i data/toy/test.de -o test.en
     """
     translation.open_format(given).translate(given)
+
+
+def _is_stream(path: Path) -> bool:
+    return str(path) == "-" or files.is_stream(path)

@@ -33,7 +33,7 @@ from transformer_cli.base.writing import claim
 from transformer_cli.cli.display import describe
 from transformer_cli.cli.options import prefix_errors
 from transformer_cli.cli.process import discard_output
-from transformer_cli.cli.translate_options import TranslateOptions
+from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.inference import loading, output, stream
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.plain_text import check_is_text

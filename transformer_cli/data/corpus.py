@@ -65,8 +65,6 @@ class ParallelText(PairSource):
 
     src: list[str]
     tgt: list[str]
-    tags: list[str | None] | None = None
-    """Name of the tag of each pair's source; None: no source has one."""
 
     def __len__(self) -> int:
         return len(self.src)
@@ -179,11 +177,8 @@ def concatenate(first: PairSource, *more: PairSource) -> PairSource:
 
 def without_blank_pairs(text: ParallelText) -> tuple[ParallelText, int]:
     """Return the pairs with text on both sides, and the number of the others."""
-    pairs = enumerate(text.pairs())
-    kept = [index for index, pair in pairs if not any(map(is_blank, pair))]
-    src, tgt = ([side[index] for index in kept] for side in (text.src, text.tgt))
-    tags = text.tags and [text.tags[index] for index in kept]
-    return ParallelText(src, tgt, tags), len(text) - len(kept)
+    kept = list(keep_full(text.pairs()))
+    return ParallelText([src for src, _ in kept], [tgt for _, tgt in kept]), len(text) - len(kept)
 
 
 def in_batches(

@@ -13,7 +13,7 @@ Extensions may keep something about the lines in further files.
 import zlib
 from array import array
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -157,31 +157,21 @@ class EncodedText:
         return self
 
 
-def encode_pairs(
-    pairs: Iterable[tuple[str, str]],
-    tokenizers: Tokenizers,
-    tags: Collection[str | None] | None = None,
-) -> EncodedText:
-    """Return pairs as token ids, with the ids of the tags, if any, before the sources."""
+def encode_pairs(pairs: Iterable[tuple[str, str]], tokenizers: Tokenizers) -> EncodedText:
+    """Return pairs as token ids."""
+    pack = partial(array, "i")  # ids take seven times as much memory in a list
     src_rows: list[array[int]] = []
     tgt_rows: list[array[int]] = []
     for batch in in_batches(pairs):
         src_ids, tgt_ids = tokenizers.encode_pairs(*zip(*batch, strict=True))
-        src_rows += map(_pack, src_ids)
-        tgt_rows += map(_pack, tgt_ids)
-    starts = {tag: _pack(tokenizers.start(tag)) for tag in {None, *(tags or ())}}
-    starting = zip(tags or repeat(None), src_rows, strict=False)
-    src = TokenArray.from_sentences(starts[tag] + row for tag, row in starting)
-    return EncodedText(src, TokenArray.from_sentences(tgt_rows))
-
-
-_pack = partial(array, "i")
-"""Packs ids, which take seven times as much memory in a list."""
+        src_rows += map(pack, src_ids)
+        tgt_rows += map(pack, tgt_ids)
+    return EncodedText(TokenArray.from_sentences(src_rows), TokenArray.from_sentences(tgt_rows))
 
 
 def encode_text(text: ParallelText, tokenizers: Tokenizers) -> EncodedText:
-    """Return both sides of ``text`` as token ids, a source's tag before it."""
-    return encode_pairs(text.pairs(), tokenizers, text.tags)
+    """Return both sides of ``text`` as token ids."""
+    return encode_pairs(text.pairs(), tokenizers)
 
 
 def percentiles(counts: np.ndarray, shares: Sequence[float]) -> list[int]:

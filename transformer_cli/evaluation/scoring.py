@@ -88,9 +88,7 @@ def evaluate(
     quiet = watcher._replace(on_long_line=ignore)  # all ranks have told of them
     hypotheses = ranks.map(
         lambda numbers: (searcher or translator).translate(
-            [text.src[number] for number in numbers],
-            text.tags and [text.tags[number] for number in numbers],
-            quiet,
+            [text.src[number] for number in numbers], quiet
         ),
         range(len(text)),
     )

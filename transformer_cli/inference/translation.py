@@ -19,10 +19,9 @@ class EncodedLine:
     Attributes:
         source: the line, with its ids and what the tokenizers remember of it.
         pieces: its ids, cut where it is too long; none if it is blank. Each begins with the ids of
-            ``Tokenizers.start``, and ends with EOS.
+            ``EncodedSource.start``, and ends with EOS.
         prefix: what the translation begins with.
         prefix_ids: its ids, which the first piece's outputs begin with.
-        tag: the source's, if it has one.
         is_copied: whether the line is its own translation; then there are no pieces.
     """
 
@@ -30,7 +29,6 @@ class EncodedLine:
     pieces: list[list[int]]
     prefix: str = ""
     prefix_ids: list[int] = field(default_factory=list)
-    tag: str | None = None
     is_copied: bool = False
 
     @property

@@ -118,11 +118,10 @@ class TextTranslator(Generic[EngineT]):
     def translate(
         self,
         lines: Sequence[str],
-        tags: Sequence[str | None] | None = None,
         watcher: Watcher = NOBODY,
     ) -> list[str]:
         """Return the best translation of each line; see ``translate_lines``."""
-        found = self.translate_lines(lines, n_best=None, tags=tags, watcher=watcher)
+        found = self.translate_lines(lines, n_best=None, watcher=watcher)
         return [best.text for best, *_ in found]
 
     def translate_lines(
@@ -130,7 +129,6 @@ class TextTranslator(Generic[EngineT]):
         lines: Sequence[str],
         prefixes: Sequence[str] | None = None,
         n_best: int | None = 1,
-        tags: Sequence[str | None] | None = None,
         watcher: Watcher = NOBODY,
     ) -> list[list[Translation]]:
         """Return each line's translations, best first: at least one.
@@ -147,22 +145,20 @@ class TextTranslator(Generic[EngineT]):
             prefixes: what each line's translations begin with, if the line is not blank.
             n_best: maximum number of translations per line, limited by the beam size; None: the
                 best one, whose scores nobody needs.
-            tags: each line's, which the tokenizers know; see ``Tokenizers.start``.
             watcher: hears of each line that is split before any is translated.
         """
-        encoded = self.encode_lines(lines, prefixes, tags, watcher.on_long_line)
+        encoded = self.encode_lines(lines, prefixes, watcher.on_long_line)
         return self.translate_encoded(encoded, n_best, watcher)
 
     def encode_lines(
         self,
         lines: Sequence[str],
         prefixes: Sequence[str] | None = None,
-        tags: Sequence[str | None] | None = None,
         on_long_line: Callable[[LongLine], object] = ignore,
     ) -> list[EncodedLine]:
         """Encode lines for ``translate_encoded``; see ``translate_lines``."""
-        prefixes, tags = prefixes or [""] * len(lines), tags or [None] * len(lines)
-        encoded = [self.encode_line(*line) for line in zip(lines, prefixes, tags, strict=True)]
+        pairs = zip(lines, prefixes or [""] * len(lines), strict=True)
+        encoded = [self.encode_line(line, prefix) for line, prefix in pairs]
         for long_line in self.find_long_lines(len(line.ids) for line in encoded):
             on_long_line(long_line)
         return encoded
@@ -211,7 +207,7 @@ class TextTranslator(Generic[EngineT]):
             found = reviser.revise(self, encoded, found, n_best, watcher)
         return found
 
-    def encode_line(self, text: str, prefix: str, tag: str | None = None) -> EncodedLine:
+    def encode_line(self, text: str, prefix: str) -> EncodedLine:
         """Encode a line, cut into as few pieces as have room, which are as equal as can be.
 
         A line that is its own translation has none.
@@ -221,14 +217,14 @@ class TextTranslator(Generic[EngineT]):
         """
         prefix = prefix.strip()
         if self._is_copied(text, prefix):
-            return EncodedLine(EncodedSource(text, []), [], tag=tag, is_copied=True)
-        source, start = self.tokenizers.encode_source(text), self.tokenizers.start(tag)
-        ids = source.ids
+            return EncodedLine(EncodedSource(text, []), [], is_copied=True)
+        source = self.tokenizers.encode_source(text)
+        ids, start = source.ids, source.start
         count = -(-len(ids) // (self.longest_source - len(start)))
         ends = [len(ids) * piece // max(1, count) for piece in range(count + 1)]
         pieces = [[*start, *ids[begin:end], EOS_ID] for begin, end in pairwise(ends)]
         prefix_ids = self.tokenizers.encode_prefix(prefix, source) if prefix else []
-        return EncodedLine(source, pieces, prefix, prefix_ids, tag)
+        return EncodedLine(source, pieces, prefix, prefix_ids)
 
     def _is_copied(self, text: str, prefix: str) -> bool:
         if is_blank(text):

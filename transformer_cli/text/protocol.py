@@ -96,9 +96,8 @@ class EncodedSource:
     line: str
     ids: list[int]
     values: tuple[str, ...] = ()
-
-
-NO_TAGS = "no tag '{}'; the run has no tags: no source of its training data has a 'tag'"
+    start: tuple[int, ...] = ()
+    """Ids that stand before it, and before each piece if it is too long to be translated as one."""
 
 
 @dataclass(frozen=True)
@@ -130,25 +129,17 @@ class Tokenizers:
         return list(map(self.src.encode, src)), list(map(self.tgt.encode, tgt))
 
     @property
-    def tags(self) -> tuple[str, ...]:
-        """Names of the ids that may stand before a source."""
-        return ()
-
-    @property
     def reserved(self) -> dict[str, tuple[str, str]]:
         """What further ids stand for, with the setting that asks for them, and its alternative."""
         return {}
 
-    def tag_id(self, name: str) -> int:
-        """Return the id of a tag; UsageError: there is none of this name."""
-        raise UsageError(NO_TAGS.format(name))
-
-    def start(self, tag: str | None = None) -> list[int]:
-        """Return the ids that stand before a source, and before each piece of a long one."""
-        return [] if tag is None else [self.tag_id(tag)]
+    def tagged(self, tag: str) -> "Tokenizers":
+        """Return tokenizers that put a tag before sources; UsageError: they know no such tag."""
+        problem = "the run has no tags: no source of its training data has a 'tag'"
+        raise UsageError(f"no tag '{tag}'; {problem}")
 
     def encode_source(self, line: str) -> EncodedSource:
-        """Return the ids of a line to be translated, without those of ``start``."""
+        """Return the ids of a line to be translated."""
         return EncodedSource(line, self.src.encode(line))
 
     def encode_prefix(self, prefix: str, source: EncodedSource) -> list[int]:
@@ -156,7 +147,7 @@ class Tokenizers:
         return self.tgt.encode(prefix)
 
     def source_tokens(self, source: EncodedSource, ids: Sequence[int]) -> list[str]:
-        """Return the tokens of a source, given its ids with those of ``start``.
+        """Return the tokens of a source, given its ids, with those of its start.
 
         Whole words are as the line has them. Tokens that stand for no text are empty.
         """

@@ -49,7 +49,10 @@ class PlannedTraining:
 
 
 class Preview:
-    """What an extension adds to the summary: ``provides["preview"] = {NAME: {"load": CLASS}}``."""
+    """What an extension adds to the summary: ``provides["preview"] = {NAME: {"load": CLASS}}``.
+
+    With ``"of_resumed": True``, only to that of a run that is resumed.
+    """
 
     def rows(self, planned: PlannedTraining) -> Iterable[Row]:
         """Return rows of the summary."""

@@ -28,7 +28,7 @@ from faults.test_resume_translation import (
 )
 
 from transformer_cli.cli.declaring import build_options
-from transformer_cli.cli.translate_options import TranslateOptions
+from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.cli.translation import RowFormat, count_lines, open_format
 
 __all__ = ["expected", "here"]

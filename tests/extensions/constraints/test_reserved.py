@@ -250,6 +250,7 @@ def test_copies_know_the_tags_that_they_were_learned_with(made: Path, tmp_path: 
     copied = copy_tokenizers(
         tmp_path / "a", "other", tmp_path / "b", {"reserved": {"tags": ["web"]}}
     )
+    assert isinstance(copied, ReservedTokenizers)
     assert copied.tags == ("news", "web")
     with pytest.raises(TokenizerError, match="has no tag 'blog', but only news, web; "):
         copy_tokenizers(
@@ -258,9 +259,9 @@ def test_copies_know_the_tags_that_they_were_learned_with(made: Path, tmp_path: 
     with pytest.raises(
         UsageError, match=r"^no tag 'nwes'; did you mean 'news'\? known tags: news, web$"
     ):
-        copied.tag_id("nwes")
+        copied.tagged("nwes")
     with pytest.raises(UsageError, match=r"^no tag 'x'; the run has no tags"):
-        Tokenizers(CHARACTERS, CHARACTERS).tag_id("x")
+        Tokenizers(CHARACTERS, CHARACTERS).tagged("x")
 
 
 # --- the rest of the protocol ---------------------------------------------------------------------

@@ -14,11 +14,11 @@ from transformer_cli.extensions.alignments.unknown_words import with_unk_replace
 from transformer_cli.extensions.constraints.reserved import (
     SLOTS,
     ReservedTokenizers,
-    with_tag,
     with_terms,
 )
 from transformer_cli.extensions.constraints.search_again import SECOND_BEAM
 from transformer_cli.extensions.constraints.terms import TermList, make_term
+from transformer_cli.extensions.corpora.tagged_line import TaggedLine
 from transformer_cli.extensions.report.attention_maps import compute_attention_maps
 from transformer_cli.extensions.revision.doubts import DoubtFinder
 from transformer_cli.extensions.revision.line_revisers import Doubts
@@ -43,7 +43,7 @@ def slots_translator(favoured: Sequence[int] = (), **settings: Any) -> TorchTran
 
 
 def tagged(translator: TorchTranslator, tag: str) -> TorchTranslator:
-    return replace(translator, tokenizers=with_tag(translator.tokenizers, tag))
+    return replace(translator, tokenizers=translator.tokenizers.tagged(tag))
 
 
 def keeping_to(translator: TorchTranslator, terms: TermList) -> TorchTranslator:
@@ -68,7 +68,7 @@ def test_a_prefix_has_its_placeholders_as_slots() -> None:
     translator = slots_translator([SLOT[0]])
     (best,), *_ = translator.translate_lines(["a {x}"], ["b %s: {x}"])
     assert best.text.startswith("b %s: {x}")
-    line = translator.encode_line("a {x}", "{x}: b", None)
+    line = translator.encode_line("a {x}", "{x}: b")
     assert line.prefix_ids[:2] == [SLOT[0], JOINER]
 
 
@@ -90,7 +90,7 @@ def test_unknown_words_are_not_replaced_by_tags_or_joiners() -> None:
 
 def test_each_chunk_begins_with_the_tag() -> None:
     translator = tagged(slots_translator(positions="learned"), "news")
-    line = translator.encode_line("a " * 30, "", "news")
+    line = translator.encode_line("a " * 30, "")
     assert [chunk[0] for chunk in line.pieces] == [NEWS] * 3
     assert max(map(len, line.pieces)) == MAX_POSITIONS
     told: list[str] = []
@@ -101,12 +101,12 @@ def test_each_chunk_begins_with_the_tag() -> None:
 
 def test_tags_are_each_lines_own_or_the_translators() -> None:
     translator = slots_translator()
-    lines = ["a b {x} c"] * 3
     tags = [None, "news", "web"]
-    together = [best for best, *_ in translator.translate_lines(lines, tags=tags)]
+    lines = [TaggedLine("a b {x} c", tag) for tag in tags]
+    together = [best for best, *_ in translator.translate_lines(lines)]
     for tag, best in zip(tags, together, strict=True):
         own = translator if tag is None else tagged(translator, tag)
-        (alone,), *_ = own.translate_lines(lines[:1])
+        (alone,), *_ = own.translate_lines(["a b {x} c"])
         assert alone.log_probability == pytest.approx(best.log_probability, rel=1e-5)
     assert len({round(best.log_probability, 2) for best in together}) == 3
     assert tagged(translator, "web").settings_fingerprint["tag"] == "web"
@@ -121,7 +121,7 @@ def test_tags_are_each_lines_own_or_the_translators() -> None:
 def test_tags_are_never_written(beam_size: int) -> None:
     translator = slots_translator([NEWS, NEWS + 1]).with_search(beam_size=beam_size)
     for tag in (None, "news"):
-        sources = translator.encode_line("a b {x} c", "", tag).pieces
+        sources = translator.encode_line(TaggedLine("a b {x} c", tag), "").pieces
         for best, *_ in translator.search_ids(sources, [[JOINER]]):
             assert best.ids
             assert not {NEWS, NEWS + 1} & {*best.ids}

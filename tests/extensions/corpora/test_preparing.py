@@ -25,6 +25,7 @@ from transformer_cli.extensions.corpora.prepared import (
 from transformer_cli.extensions.corpora.preparing import clean_corpus, is_prepared, prepare_corpus
 from transformer_cli.extensions.corpora.settings import CorpusData
 from transformer_cli.extensions.corpora.sorting import DROPPED
+from transformer_cli.extensions.corpora.tagged_line import TaggedLine
 
 Pairs = list[tuple[str, str]]
 
@@ -144,9 +145,9 @@ def test_each_held_out_pair_has_the_tag_of_its_source(tmp_path: Path) -> None:
     data = corpus(sources, split={"val": 20})
     prepare(data, tmp_path / "corpus")
     text = read_split(tmp_path / "corpus", "val", data)
-    assert text.tags is not None
-    assert [None if src.endswith("!") else "news" for src in text.src] == text.tags
-    assert {*text.tags} == {"news", None}
+    tags = [src.tag for src in text.src if isinstance(src, TaggedLine)]
+    assert [None if src.endswith("!") else "news" for src in text.src] == tags
+    assert {*tags} == {"news", None}
 
 
 def test_given_splits_are_read_where_they_lie(tmp_path: Path) -> None:
@@ -161,7 +162,7 @@ def test_given_splits_are_read_where_they_lie(tmp_path: Path) -> None:
     assert [*kind.read_split("val", None).pairs()] == numbered(9, 12)
     test = kind.read_split("more", tmp_path / "corpus")
     assert [*test.pairs()] == [("a", "b"), ("c", "d")]
-    assert test.tags == ["news", "news"]
+    assert [src.tag for src in test.src if isinstance(src, TaggedLine)] == ["news", "news"]
     write(tmp_path, "v", numbered(30, 35))
     assert [*kind.read_split("val", tmp_path / "corpus").pairs()] == numbered(30, 35)
 

@@ -8,7 +8,7 @@ from cli.process import assert_refused, run
 from cli.test_translate_forms import here
 
 from transformer_cli.cli.declaring import build_options
-from transformer_cli.cli.translate_options import TranslateOptions
+from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.cli.translation import RowFormat, count_lines, open_format
 
 __all__ = ["here"]

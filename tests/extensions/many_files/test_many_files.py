@@ -28,7 +28,7 @@ from transformer_cli.base.files import MAX_SMALL_BYTES
 from transformer_cli.base.writing import find_version
 from transformer_cli.cli import translation
 from transformer_cli.cli.declaring import build_options
-from transformer_cli.cli.translate_options import TranslateOptions
+from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.extensions.documents.command import read_memory
 from transformer_cli.extensions.documents.document import Match
 from transformer_cli.extensions.documents.formats import read_document

@@ -61,8 +61,13 @@ class CheckedCopy(CheckedKind):
     is_made = has_few_words = True
 
 
+_OF_CORE = {"toy": CheckedToy, "copy": CheckedCopy}
+
+
 def find_checked(data: DataSection) -> CheckedKind:
     """Return what checks know about the kind of ``data``."""
     entry = registry.find("checked kind", data.kind)
-    kind: type[CheckedKind] = CheckedKind if entry is None else entry.load()
+    kind: type[CheckedKind] = (
+        _OF_CORE.get(data.kind, CheckedKind) if entry is None else entry.load()
+    )
     return kind(data)

@@ -6,12 +6,15 @@ from typing import Any
 
 from transformer_cli.base.messages import warn
 from transformer_cli.base.metrics import METRICS
+from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli.display import align_columns
 from transformer_cli.cli.evaluate import EvaluationNote, ScoreSome
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.extensions.checks import seen_pairs
-from transformer_cli.extensions.checks.near_copies import BANDS
 from transformer_cli.runs.directory import RunDirectory
+
+with lazy_imports():
+    from transformer_cli.extensions.checks import near_copies
 
 
 class SeenNote(EvaluationNote):
@@ -41,7 +44,7 @@ class SeenNote(EvaluationNote):
                 "to": most,
                 **score_some([place for place, own in enumerate(numbers) if own == band]),
             }
-            for band, (least, most) in enumerate(pairwise((0.0, *BANDS, 1.0)))
+            for band, (least, most) in enumerate(pairwise((0.0, *near_copies.BANDS, 1.0)))
         ]
         near = {"bands": bands, "unknown": [path.as_posix() for path in unknown]}
         return {**found, "near": near}

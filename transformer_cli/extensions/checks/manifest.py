@@ -5,10 +5,6 @@ needs = ("revision",)
 provides = {
     "command": {"check": {"load": "command:check"}},
     "evaluate options": {"near": {"load": "options:NearOptions", "acts_unasked": True}},
-    "checked kind": {
-        "toy": {"load": "checked_kind:CheckedToy"},
-        "copy": {"load": "checked_kind:CheckedCopy"},
-    },
     "stored": {"lines": {"load": "digests:digest_pairs"}},
     "text_check": {"audit": {"load": "text_audit:TextAudit"}},
     "tokenizer check": {"characters": {"load": "lost_characters:describe_lost_characters"}},

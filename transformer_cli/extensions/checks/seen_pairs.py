@@ -14,6 +14,7 @@ from transformer_cli.base.errors import CorpusError, TransformerCliError
 from transformer_cli.base.files import read_json
 from transformer_cli.base.locations import open_regular
 from transformer_cli.base.messages import show_progress
+from transformer_cli.base.packages import lazy_imports
 from transformer_cli.data.corpus import ParallelText, StreamedText
 from transformer_cli.data.kinds import open_kind, open_training_text
 from transformer_cli.data.store import read_stats
@@ -24,9 +25,11 @@ from transformer_cli.extensions.checks.digests import (
     fold_side,
     is_among,
 )
-from transformer_cli.extensions.checks.near_copies import HeldOutPairs, cut_held_out, find_bands
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.tokenizer import load_text_sha256
+
+with lazy_imports():
+    from transformer_cli.extensions.checks import near_copies
 
 _PAGE_PAIRS = 1 << 14
 _DIGEST_BYTES = 16  # of a pair, both sides
@@ -118,15 +121,15 @@ def find_nearest(runs: Sequence[RunDirectory], text: ParallelText) -> tuple[list
             trained_languages = _languages(run)
             if trained_languages not in (languages, languages[::-1]):
                 continue
-            for some in cut_held_out(pairs, languages):
+            for some in near_copies.cut_held_out(pairs, languages):
                 trained = _read_trained_text(run)
                 if trained_languages != languages:
                     trained = ((tgt, src) for src, tgt in trained)
-                found = HeldOutPairs(pairs[some], languages).find_nearest(trained)
+                found = near_copies.HeldOutPairs(pairs[some], languages).find_nearest(trained)
                 nearest[some] = np.maximum(nearest[some], found)
         except (TransformerCliError, OSError):
             unknown.append(run.path)
-    return find_bands(nearest).tolist(), unknown
+    return near_copies.find_bands(nearest).tolist(), unknown
 
 
 def _languages(run: RunDirectory) -> tuple[str, str]:

@@ -31,7 +31,7 @@ class ConstraintOptions(ExtraOptions):
         tokenizers = translator.tokenizers
         if self.tag is not None:
             with prefix_errors("--tag: "):
-                tokenizers = reserved.with_tag(tokenizers, self.tag)
+                tokenizers = tokenizers.tagged(self.tag)
         if self.terms is not None:
             data = translator.config.data
             listed = terms_file.read_terms(self.terms, data.src_lang, data.tgt_lang)

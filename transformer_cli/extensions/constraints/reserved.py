@@ -24,9 +24,9 @@ from transformer_cli.extensions.constraints.placeholders import (
 )
 from transformer_cli.extensions.constraints.search_again import ReservedReviser
 from transformer_cli.extensions.constraints.terms import Term, TermList
+from transformer_cli.extensions.corpora.tagged_line import TaggedLine
 from transformer_cli.text.lines import VerbatimPart, has_words
 from transformer_cli.text.protocol import (
-    NO_TAGS,
     EncodedSource,
     Lines,
     StreamedLines,
@@ -281,7 +281,7 @@ class ReservedTokenizers(Tokenizers):
     def tag_id(self, tag: str) -> int:
         """Return the id of a tag; UsageError: there is none of this name."""
         if not self.tags:
-            raise UsageError(NO_TAGS.format(tag))
+            super().tagged(tag)
         if tag not in self.tags:
             hint = did_you_mean(tag, self.tags) or ""
             raise UsageError(
@@ -289,8 +289,14 @@ class ReservedTokenizers(Tokenizers):
             )
         return self.src.tag_ids[tag]
 
-    def start(self, tag: str | None = None) -> list[int]:
-        return super().start(tag or self.tag)
+    def tagged(self, tag: str) -> "ReservedTokenizers":
+        self.tag_id(tag)
+        return replace(self, tag=tag)
+
+    def _start(self, line: str) -> tuple[int, ...]:
+        own = line.tag if isinstance(line, TaggedLine) else None
+        tag = own or self.tag
+        return () if tag is None else (self.tag_id(tag),)
 
     def encode_pairs(
         self, src: Sequence[str], tgt: Sequence[str]
@@ -298,7 +304,7 @@ class ReservedTokenizers(Tokenizers):
         src_ids, tgt_ids = [], []
         for pair in zip(src, tgt, strict=True):
             of_src, of_tgt = _split_pair(*pair, self.protect)
-            src_ids.append(_ids(self.src.encode_parts(of_src)))
+            src_ids.append([*self._start(pair[0]), *_ids(self.src.encode_parts(of_src))])
             tgt_ids.append(_ids(self.tgt.encode_parts(of_tgt)))
         return src_ids, tgt_ids
 
@@ -309,7 +315,7 @@ class ReservedTokenizers(Tokenizers):
         """
         parts, slots = self._split_source(line)
         ids = _ids(self.src.encode_parts(parts, self._inline_terms))
-        return EncodedSource(line, ids, tuple(slots))
+        return EncodedSource(line, ids, tuple(slots), self._start(line))
 
     @property
     def _inline_terms(self) -> TermList | None:
@@ -384,13 +390,6 @@ class ReservedTokenizers(Tokenizers):
         src = copy(self.src)
         src.term_marks = range(0)
         return replace(self, src=src)
-
-
-def with_tag(tokenizers: Tokenizers, tag: str) -> Tokenizers:
-    """Return tokenizers that put a tag before each source; UsageError: they have no such tag."""
-    tokenizers.tag_id(tag)
-    assert isinstance(tokenizers, ReservedTokenizers)
-    return replace(tokenizers, tag=tag)
 
 
 def with_terms(tokenizers: Tokenizers, terms: TermList) -> "ReservedTokenizers":

@@ -104,7 +104,7 @@ class ReservedReviser(Reviser):
         places = [place for place, terms in enumerate(lost) if terms]
         other = replace(translator, tokenizers=slots, revisers=())
         own = [lines[place] for place in places]
-        encoded = [other.encode_line(line.text, line.prefix, line.tag) for line in own]
+        encoded = [other.encode_line(line.text, line.prefix) for line in own]
         again = other.translate_encoded(encoded, 1, watcher)
         better = {
             place: translations

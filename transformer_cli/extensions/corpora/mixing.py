@@ -217,7 +217,9 @@ def mix_store(
     if replay is None and all(setting == (1.0, None) for setting in settings):
         return None
     weights, tags = zip(*settings, strict=True)
-    ids = tuple(None if tag is None else tokenizers.tag_id(tag) for tag in tags)
+    ids = tuple(
+        None if tag is None else tokenizers.tagged(tag).encode_source("").start[0] for tag in tags
+    )
     mix, max_length = TrainingMix(tuple(sizes), weights, ids), config.training.max_length
     if replay is not None:
         mix = _weigh_replay(replay, mix, store, max_length)

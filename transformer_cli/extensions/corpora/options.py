@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli.declaring import option
-from transformer_cli.cli.translate_options import InputOptions, TranslateOptions
+from transformer_cli.cli.translate import InputOptions, TranslateOptions
 from transformer_cli.extensions.corpora.manifest import TABLES
 
 with lazy_imports():

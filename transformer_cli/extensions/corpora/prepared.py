@@ -17,6 +17,7 @@ from transformer_cli.base.writing import whole_file
 from transformer_cli.data.corpus import ParallelFiles, ParallelText
 from transformer_cli.extensions.corpora.opening import SourceReader, open_source
 from transformer_cli.extensions.corpora.settings import CorpusData, SourceConfig
+from transformer_cli.extensions.corpora.tagged_line import TaggedLine
 
 RECORD = "sources.json"
 
@@ -72,7 +73,7 @@ def split_path(directory: Path, split: str) -> ParallelFiles:
 
 
 def read_split(directory: Path, split: str, data: CorpusData) -> ParallelText:
-    """Read a split, each source with its tag; raise CorpusError if it is missing or damaged."""
+    """Read a split, each source a ``TaggedLine``; raise CorpusError if it is missing or damaged."""
     text = split_path(directory, split).read()
     record = read_corpus_record(directory)
     if record is None or len(record.sources) != len(data.sources):
@@ -82,14 +83,14 @@ def read_split(directory: Path, split: str, data: CorpusData) -> ParallelText:
         for source, made in zip(data.sources, record.sources, strict=True)
         for _ in range(made.kept.get(split, 0))
     ]
-    return ParallelText(text.src, text.tgt, tags if any(tags) else None)
+    return ParallelText(list(map(TaggedLine, text.src, tags)), text.tgt) if any(tags) else text
 
 
 def read_given(source: SourceConfig, data: CorpusData) -> ParallelText:
     """Read a split that has a source of its own, with its tag."""
     pairs = list(readable_pairs(open_configured(source, data).pairs()))
-    tags: list[str | None] | None = [source.tag] * len(pairs) if source.tag else None
-    return ParallelText([src for src, _ in pairs], [tgt for _, tgt in pairs], tags)
+    sources = [TaggedLine(src, source.tag) if source.tag else src for src, _ in pairs]
+    return ParallelText(sources, [tgt for _, tgt in pairs])
 
 
 def open_configured(source: SourceConfig, data: CorpusData) -> SourceReader:

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 from uuid import uuid4
 
 from transformer_cli.base.errors import CorpusError
-from transformer_cli.cli.translate_options import TranslateOptions
+from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.cli.translation import Row, RowFormat
 from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.extensions.corpora.tables import (

@@ -20,7 +20,6 @@ from transformer_cli.base.files import open_cache
 from transformer_cli.base.packages import __version__, import_extra
 from transformer_cli.base.writing import remove_directory, remove_leftovers
 from transformer_cli.config.choices import Quantization
-from transformer_cli.extensions.ctranslate2 import trial
 from transformer_cli.extensions.ctranslate2.engine import CTranslate2Engine
 from transformer_cli.runs.checkpoint import MODEL
 from transformer_cli.runs.trained_model import OpenedModel, load_weights_of
@@ -31,7 +30,9 @@ FORMAT = 2
 MAX_BYTES = 2 * 2**30
 """Of all conversions that are kept together; the newest one is kept in any case."""
 SUMS = "sums.json"
-_LIBRARY = Library("ctranslate2", "CTranslate2", "model of CTranslate2", trial.__file__)
+_LIBRARY = Library(
+    "ctranslate2", "CTranslate2", "model of CTranslate2", str(Path(__file__).with_name("trial.py"))
+)
 _VOCABULARIES = {"shared_vocabulary.json", "target_vocabulary.json"}
 _FILES = {"model.bin", "config.json", "source_vocabulary.json", *_VOCABULARIES}
 # Temporary names tell processes apart, and not the threads of one.

@@ -12,7 +12,7 @@ from transformer_cli.base.packages import import_extra, lazy_imports
 from transformer_cli.base.ranks import Ranks
 from transformer_cli.base.text_files import compressor, write_text
 from transformer_cli.base.writing import claim, whole_file
-from transformer_cli.cli.translate_options import TranslateOptions
+from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.cli.translation import (
     InputFormat,
     load_translator,

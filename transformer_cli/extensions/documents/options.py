@@ -9,7 +9,7 @@ from transformer_cli.base.errors import UsageError
 from transformer_cli.base.packages import import_extra, lazy_imports
 from transformer_cli.base.ranks import Ranks
 from transformer_cli.cli.declaring import flag, option
-from transformer_cli.cli.translate_options import InputOptions, TranslateOptions
+from transformer_cli.cli.translate import InputOptions, TranslateOptions
 from transformer_cli.extensions.alignments.options import AlignmentOptions
 
 with lazy_imports():

@@ -160,7 +160,6 @@ def _translate(
     with bar(len(text), run.name, " sentences") as sentences:
         return translator.translate(
             text.src,
-            text.tags,
             translation.Watcher(sentences.update, on_long_line=partial(warn, run.name)),
         )
 

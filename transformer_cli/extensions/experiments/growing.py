@@ -161,9 +161,7 @@ class Growth:
             text = load_split(owner.load_config().data, "val", owner.text_place)
             with bar(None, "judging", " sentences") as shown:
                 systems = [
-                    load_translator(run, "best", compute).translate(
-                        text.src, text.tags, Watcher(shown.update)
-                    )
+                    load_translator(run, "best", compute).translate(text.src, Watcher(shown.update))
                     for run in runs
                 ]
             before, after = paired_bootstrap(systems, text.tgt, metric)
@@ -203,7 +201,8 @@ def _draw_replay(old: PreparedData, wanted: int) -> Mapping[str | None, np.ndarr
     mix = TrainingMix((len(old.texts.train),), (1.0,), (None,))
     if isinstance(old.pairs, MixedStore):
         mix = old.pairs.mix
-    names = {old.tokenizers.tag_id(name): name for name in old.tokenizers.tags}
+    tags = old.tokenizers.src.reserved_ids.get("tags", {})
+    names = {number: name for name, number in tags.items()}
     drawn = np.array(mix.weights) * mix.sizes
     places: dict[str | None, list[np.ndarray]] = {}
     start = 0

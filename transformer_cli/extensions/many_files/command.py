@@ -21,7 +21,7 @@ from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.base.writing import claim, expect, find_version
 from transformer_cli.cli.declaring import CommandOptions, ExtraOptions
 from transformer_cli.cli.options import find_executor
-from transformer_cli.cli.translate_options import TranslateOptions
+from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.cli.translation import (
     InputFormat,
     RowFormat,

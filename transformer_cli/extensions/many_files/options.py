@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.base.ranks import Ranks
-from transformer_cli.cli.translate_options import InputOptions, TranslateOptions
+from transformer_cli.cli.translate import InputOptions, TranslateOptions
 
 with lazy_imports():
     from transformer_cli.base import locations

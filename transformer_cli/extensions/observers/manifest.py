@@ -1,13 +1,13 @@
 """What this extension adds, as plain data."""
 
 api = 1
-provides: dict[str, dict[str, dict[str, str]]] = {
+provides: dict[str, dict[str, dict[str, object]]] = {
     "observer": {
         "tensorboard": {"load": "events:TensorBoardObserver"},
         "curves": {"load": "curves:CurvesObserver"},
     },
     "preview": {
-        "rate jump": {"load": "rate_jump:RateJumpPreview"},
+        "rate jump": {"load": "rate_jump:RateJumpPreview", "of_resumed": True},
         "forecast": {"load": "preview:ForecastPreview"},
     },
     "run file": {"curves.png": {}, "tensorboard": {}},

@@ -231,7 +231,8 @@ class Translator:
                     f"{method}: {' and '.join(needing_torch)}: need torch, which "
                     f"{lack or 'has no int8'}; load the run, in float32"
                 )
-            loaded.tokenizers.start(tag)  # or there is no such tag
+            if tag is not None:
+                loaded = replace(loaded, tokenizers=loaded.tokenizers.tagged(tag))
             translator = loaded.with_search(beam_size, batch_tokens, None, length_penalty)
             translator = translator.with_search(max(n_best or 1, translator.decoding.beam_size))
             for number, (text, start) in enumerate(zip(texts, starts or (), strict=False), start=1):
@@ -240,7 +241,7 @@ class Translator:
                 from transformer_cli.extensions.alignments.aligning import with_alignments
 
                 translator = with_alignments(translator)
-            return translator.translate_lines(texts, starts, n_best, tags=[tag] * len(texts))
+            return translator.translate_lines(texts, starts, n_best)
 
     def _get(self, engine: str) -> TextTranslator[SearchEngine]:
         """Return what searches with an engine, loaded when it is first asked for."""

@@ -44,7 +44,6 @@ def compute_attention_maps(
     translator: TorchTranslator,
     line: str,
     translation: Sequence[int] | None = None,
-    tag: str | None = None,
 ) -> AttentionMaps:
     """Record the attention weights of one pass over a line and its whole translation.
 
@@ -56,7 +55,7 @@ def compute_attention_maps(
             model's learned positions.
     """
     tokenizers = translator.tokenizers
-    encoded = translator.encode_line(line, "", tag)
+    encoded = translator.encode_line(line, "")
     source = encoded.ids
     if len(encoded.pieces) > 1:
         raise InputError(

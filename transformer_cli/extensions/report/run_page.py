@@ -136,8 +136,8 @@ def _attend(
     fit = [number for number in whole if lengths[number] in _FITTING_TOKENS] or whole
     maps = []
     for number in sorted(random.Random(SEED).sample(fit, min(ATTENTION_SENTENCES, len(fit)))):
-        tag, line = text.tags[number] if text.tags else None, text.src[number]
-        maps.append(pack_attention(line, compute_attention_maps(translator, line, tag=tag)))
+        line = text.src[number]
+        maps.append(pack_attention(line, compute_attention_maps(translator, line)))
     return maps
 
 

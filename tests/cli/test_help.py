@@ -80,7 +80,6 @@ OPTIONS = {
         "--max-length",
         "--length-penalty",
         "--n-best",
-        "--sample",
         "--device",
         "--precision",
         "--threads",

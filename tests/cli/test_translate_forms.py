@@ -185,16 +185,3 @@ def test_ranks_write_what_one_process_does(training: Training, here: Path) -> No
     finished = run_ranks(2, *command, cwd=here, before=in_small_chunks)
     assert [(each.code, each.err) for each in finished] == [(0, ""), (0, "")]
     assert (here / "out").read_text() == expected
-
-
-def test_samples_are_drawn_by_their_seed(training: Training, tmp_path: Path) -> None:
-    text = tmp_path / "text"
-    text.write_text("1 2 3 4\n" * 2 + "5 5\n")
-    drawn = [
-        run("translate", training.run, "-i", text, "--sample", seed).out for seed in ("1", "1", "2")
-    ]
-    assert drawn[0] == drawn[1]
-    first, second, _ = drawn[0].splitlines()
-    assert first == second
-    refused = run("translate", training.run, "-i", text, "--sample", "1", "--beam-size", "2")
-    assert_refused(refused, 2, "--sample draws one translation of a line")

@@ -81,7 +81,6 @@ class DecodingOptions(CommandOptions):
     n_best: Annotated[
         int | None, option("N", "Write the N best with scores, as JSON; widens the beam.", min=1)
     ] = None
-    sample: Annotated[int | None, option("SEED", "Sample tokens, with this seed.", min=0)] = None
 
 
 @dataclass(frozen=True)
@@ -228,8 +227,6 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
             yield "--errors: is for text in UTF-8; leave out --encoding or --errors"
         if self.encoding is not None and (kind := self.kind) and kind.declares_encoding(self):
             yield "--encoding: such files say theirs, or have to be UTF-8; leave it out"
-        if self.sample is not None and max(n_best or 1, beam_size or 1) > 1:
-            yield "--sample draws one translation of a line; leave out --beam-size and --n-best"
 
 
 @declared_by(TranslateOptions, "translate")

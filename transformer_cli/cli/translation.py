@@ -163,7 +163,6 @@ def load_translator(
     run, checkpoint, compute = RunDirectory(options.run), options.checkpoint, options.compute
     needing_torch = {
         "--prefix-file": options.prefix_file is not None,
-        "--sample": options.sample is not None,
     }
     given = [option for option, is_given in needing_torch.items() if is_given]
     given += options.extra_needs()
@@ -182,8 +181,6 @@ def load_translator(
         compute.beam_size, options.batch_tokens, options.max_length, options.length_penalty
     )
     translator = translator.with_search(max(options.n_best or 1, translator.decoding.beam_size))
-    if options.sample is not None:
-        translator = translator.with_sampling(options.sample)
     return options.prepare(translator)
 
 

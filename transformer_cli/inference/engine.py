@@ -4,11 +4,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 Result = TypeVar("Result")
+MakeSampler = Callable[[Sequence[list[int]]], Callable[[Any, Any], tuple[Any, Any]]]
+"""Returns what draws the next tokens for the sources of a batch: a ``Rank`` of search.py."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,7 @@ class SearchOptions:
         eos_id: what ends an output; not part of it.
         banned_ids: tokens that are never written.
         beam_size: hypotheses kept a sentence; 1 is greedy search.
-        sample_seed: draw each token from the model's distribution, with a beam of 1; None: search.
+        sampler: draws each token, with a beam of 1; None: search.
         with_scores: whether log-probabilities are wanted; those of a greedy search may be 0 else.
     """
 
@@ -28,7 +30,7 @@ class SearchOptions:
     eos_id: int
     banned_ids: tuple[int, ...]
     beam_size: int = 1
-    sample_seed: int | None = None
+    sampler: MakeSampler | None = None
     with_scores: bool = True
 
 
@@ -46,8 +48,8 @@ class Hypothesis:
 class SearchEngine(Protocol):
     """Holds a model and searches for the likeliest outputs of it.
 
-    ``TorchEngine`` can do all of this. Another one need not force prefixes or sample: callers that
-    need these ask ``choose_engine`` for torch.
+    ``TorchEngine`` can do all of this. Another one need not force prefixes, nor draw by a sampler:
+    callers that need these ask ``choose_engine`` for torch.
     """
 
     @property

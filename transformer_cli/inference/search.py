@@ -4,11 +4,8 @@ A row of greedy search ends at EOS, or at its maximum length. Where a sentence's
 by ``has_ended`` in ``_beam``.
 """
 
-import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
-from itertools import cycle, islice
 from typing import Any
 
 import torch
@@ -49,8 +46,11 @@ def search(
     return _beam(model, src, max_lengths, options, prefixes)
 
 
-Rank = Callable[[Tensor], tuple[Tensor, Tensor]]
-"""Finds some of the greatest elements of each row, in descending order, and their columns."""
+Rank = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+"""Chooses some elements of each row, best first: returns them and their columns.
+
+Rows are log-probabilities of a sentence's next tokens; the second argument says which sentence.
+"""
 
 # Logits computed at a time: on a CPU, few enough that top-k still finds them in its cache.
 _LOGITS_AT_A_TIME = {"cpu": 1 << 21, "cuda": 1 << 28, "mps": 1 << 25}
@@ -121,9 +121,14 @@ def find_continuations(
         logits = model.logits(hidden_states[part])
         log_probabilities = logits.log_softmax(dim=1, dtype=torch.float32)
         allowed.leave(log_probabilities, of_rows[part], place)
-        best.append(rank(log_probabilities))
+        best.append(rank(log_probabilities, of_rows[part]))
     values, ids = (torch.cat(parts).view(*tokens.shape, -1) for parts in zip(*best, strict=True))
     return values, ids
+
+
+def likeliest(count: int) -> Rank:
+    """Return what chooses the ``count`` likeliest tokens."""
+    return lambda log_probabilities, _: top_k(log_probabilities, count)
 
 
 def top_k(
@@ -157,10 +162,9 @@ def _greedy(
 ) -> list[Hypothesis]:
     """Take the most likely token at each step, or draw one, until EOS."""
     state = model.init_state(src)
-    rank: Rank = partial(top_k, count=1)
-    if options.sample_seed is not None:
-        sources = [truncate_at_eos(ids, options.eos_id) for ids in src.tolist()]
-        rank = Sampler(sources, options.sample_seed)
+    rank = likeliest(1)
+    if options.sampler is not None:
+        rank = options.sampler([truncate_at_eos(ids, options.eos_id) for ids in src.tolist()])
     allowed = AllowedTokens.of(options, prefixes, src.device)
     rows = torch.arange(len(src), device=src.device)  # which sentence each row is
     live = torch.ones_like(rows, dtype=torch.bool)
@@ -181,8 +185,6 @@ def _greedy(
             kept = live.nonzero()[:, 0]
             state.select(kept)
             rows, live = rows[kept], live[kept]
-            if isinstance(rank, Sampler):
-                rank.keep(kept.tolist())
     return [
         Hypothesis(truncate_at_eos(ids, options.eos_id), total)
         for ids, total in zip(written[:, 1:].tolist(), totals.tolist(), strict=True)
@@ -223,7 +225,7 @@ def _beam(
     totals = torch.zeros((len(limits), 1), device=src.device)
     # 2 x beam: each hypothesis has one EOS, so at least beam_size candidates are no EOS.
     count = min(2 * size, model.tgt_size)
-    rank = partial(top_k, count=count)
+    rank = likeliest(count)
     for length in range(1, max(limits) + 1):
         last = written[:, :, -1]
         best, ids = find_continuations(model, last, length - 1, state, allowed, rank, rows_of)
@@ -243,9 +245,15 @@ def _beam(
         state.reorder(parents)
         written = written.gather(1, parents[..., None].expand(-1, -1, length))
         written = torch.cat((written, tokens[..., None]), dim=2)
-        for row, sentence in enumerate(sentences):
-            if length == limits[sentence] and not ended[sentence]:  # cut its best hypothesis there
-                ended[sentence] = [Hypothesis(written[row, 0, 1:].tolist(), float(totals[row, 0]))]
+        cut = [
+            row
+            for row, sentence in enumerate(sentences)
+            if length == limits[sentence] and not ended[sentence]
+        ]
+        if cut:  # the best hypothesis of each
+            best_ids, best_totals = written[cut, 0, 1:].tolist(), totals[cut, 0].tolist()
+            for row, of_row, total in zip(cut, best_ids, best_totals, strict=True):
+                ended[sentences[row]] = [Hypothesis(of_row, total)]
         rows = [row for row, sentence in enumerate(sentences) if not has_ended(sentence, length)]
         if not rows:
             break
@@ -265,34 +273,3 @@ def _iter_chosen(
     ids = written[rows, parents[rows, places], 1:].tolist()
     for row, of_row, total in zip(rows.tolist(), ids, totals[rows, places].tolist(), strict=True):
         yield row, Hypothesis(of_row, total)
-
-
-class Sampler:
-    """Draws the next token of each row from the model's distribution, by the Gumbel-max trick.
-
-    Each row has a random generator of its own, seeded by its source. So what is drawn for a
-    sentence depends neither on its batch nor on threads, and a text that is resumed comes out the
-    same. Equal sentences have equal samples.
-    """
-
-    def __init__(self, sources: Sequence[Sequence[int]], seed: int) -> None:
-        self._generators = []
-        for ids in sources:
-            digest = hashlib.sha256(repr((seed, list(ids))).encode()).digest()
-            generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)
-            self._generators.append(generator)
-        self.keep(range(len(sources)))
-
-    def keep(self, rows: Sequence[int]) -> None:
-        """Go on with some of the rows only."""
-        self._generators = [self._generators[row] for row in rows]
-        self._turns = cycle(self._generators)  # the rows of a step come in parts, in order
-
-    def __call__(
-        self, x: Float[Tensor, "row token"]
-    ) -> tuple[Float[Tensor, "row 1"], Int[Tensor, "row 1"]]:
-        """Return the log-probability and the id of the token drawn for each row."""
-        turns = islice(self._turns, len(x))
-        draws = [torch.empty(x.size(1)).exponential_(generator=turn) for turn in turns]
-        ids = (x - torch.stack(draws).to(x.device).log()).argmax(dim=1, keepdim=True)
-        return x.gather(1, ids), ids

@@ -10,7 +10,12 @@ from transformer_cli.base.errors import InputError, UsageError
 from transformer_cli.base.packages import __version__
 from transformer_cli.config.choices import LARGEST_BEAM, LONGEST_SOURCE, MOST_BATCH_TOKENS
 from transformer_cli.config.schema import Config, DecodingConfig
-from transformer_cli.inference.engine import Hypothesis, SearchEngine, SearchOptions
+from transformer_cli.inference.engine import (
+    Hypothesis,
+    MakeSampler,
+    SearchEngine,
+    SearchOptions,
+)
 from transformer_cli.inference.translation import (
     NOBODY,
     EncodedLine,
@@ -53,7 +58,7 @@ class TextTranslator(Generic[EngineT]):
         max_length: maximum tokens of an output, whatever its source; None: no such limit.
         checkpoint: SHA-256 of the manifest that the weights were loaded by; empty for others.
         writes_unknown: whether the model may write unknown words.
-        sample_seed: draw translations from the distribution instead of searching; None: search.
+        sampler: draws translations; None: they are searched.
         revisers: what revises translations, besides those that the tokenizers bring.
     """
 
@@ -64,7 +69,7 @@ class TextTranslator(Generic[EngineT]):
     max_length: int | None = None
     checkpoint: str = ""
     writes_unknown: bool = False
-    sample_seed: int | None = None
+    sampler: MakeSampler | None = None
     revisers: tuple[Reviser, ...] = ()
 
     def with_search(
@@ -94,10 +99,6 @@ class TextTranslator(Generic[EngineT]):
         decoding = self.decoding.model_copy(update=changes)
         return replace(self, decoding=decoding, max_length=max_length or self.max_length)
 
-    def with_sampling(self, seed: int) -> Self:
-        """Return a copy that samples."""
-        return replace(self.with_search(beam_size=1), sample_seed=seed)
-
     @property
     def all_revisers(self) -> tuple[Reviser, ...]:
         """The revisers in their order: first those that know what the ids stand for."""
@@ -108,8 +109,6 @@ class TextTranslator(Generic[EngineT]):
         """What decides the translation of a line, by name: settings and versions."""
         search = self.decoding.model_dump(mode="json", exclude={"batch_tokens"})
         settings = {"max_length": self.max_length, **search}
-        if self.sample_seed is not None:
-            settings["sample_seed"] = self.sample_seed
         shown = {key: str(value) for key, value in settings.items()} | self.tokenizers.fingerprint
         by = {"transformer-cli": __version__, **self.engine.fingerprint}
         return {"checkpoint": self.checkpoint, **by, **shown}
@@ -280,7 +279,7 @@ class TextTranslator(Generic[EngineT]):
             eos_id=EOS_ID,
             banned_ids=(*unknown, BOS_ID, PAD_ID, *self.tokenizers.tgt.source_ids),
             beam_size=self.decoding.beam_size,
-            sample_seed=self.sample_seed,
+            sampler=self.sampler,
             with_scores=with_scores,
         )
         found = self.engine.search(

@@ -15,6 +15,7 @@ from transformer_cli.config.data_schema import FilesData
 from transformer_cli.extensions.revision.doubts import DoubtFinder, is_copy, loses_numbers
 from transformer_cli.extensions.revision.line_revisers import Doubts, doubt_of, may_copy
 from transformer_cli.extensions.revision.options import RevisionOptions
+from transformer_cli.inference.search import likeliest
 from transformer_cli.inference.translation import Translation, Watcher
 
 FILES = {"src": "a", "tgt": "b"}
@@ -122,7 +123,7 @@ def test_the_n_best_are_as_the_model_says() -> None:
 
 
 def test_samples_are_not_searched_again() -> None:
-    translator = random_translator([5]).with_sampling(1)
+    translator = replace(random_translator([5]), sampler=lambda _: likeliest(1))
     assert doubting(translator).translate(["5 6"]) == translator.translate(["5 6"])
 
 

@@ -37,7 +37,7 @@ class ReservedReviser(Reviser):
         watcher: Watcher,
     ) -> list[list[Translation]]:
         """Search again, unless several translations are wanted, or samples."""
-        if (n_best or 1) > 1 or translator.sample_seed is not None:
+        if (n_best or 1) > 1 or translator.sampler is not None:
             return found
         quiet = Watcher(should_stop=watcher.should_stop)
         found = self._search_wider(translator, lines, found, quiet)

@@ -95,6 +95,8 @@ class Back(Translated):
 
     @model_validator(mode="after")
     def _samples_without_a_beam(self) -> Self:
+        if self.sample and not registry.is_installed("sampling"):
+            raise ValueError(registry.describe_missing("extension", "sampling"))
         if self.sample and self.beam_size is not None:
             raise ValueError("beam_size: is for search, and sample draws; leave one of them out")
         return self

@@ -75,7 +75,7 @@ class Doubts(Reviser):
             for line, (best, *others) in zip(lines, found, strict=True)
         ]
         places = [place for place, (best, *_) in enumerate(told) if best.remark]
-        if places and not self.is_raw and translator.sample_seed is None:
+        if places and not self.is_raw and translator.sampler is None:
             beam_size = max(SECOND_BEAM, translator.decoding.beam_size)
             others = tuple(each for each in translator.revisers if each is not self)
             wider = replace(translator.with_search(beam_size), revisers=others)

@@ -1,0 +1,45 @@
+"""Translations drawn from a model's distribution."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from transformer_cli.inference.translator import TextTranslator
+
+Translator = TypeVar("Translator", bound=TextTranslator[Any])
+
+
+def with_sampling(translator: Translator, seed: int) -> Translator:
+    """Return a translator that draws each token, with a beam of 1."""
+    return replace(translator.with_search(beam_size=1), sampler=partial(Sampler, seed=seed))
+
+
+class Sampler:
+    """Draws the next token of each row from the model's distribution, by the Gumbel-max trick.
+
+    Each source has a random generator of its own, seeded by its ids. So what is drawn for a
+    sentence depends neither on its batch nor on threads, and a text that is resumed comes out the
+    same. Equal sentences have equal samples.
+    """
+
+    def __init__(self, sources: Sequence[Sequence[int]], seed: int) -> None:
+        self._generators = []
+        for ids in sources:
+            digest = hashlib.sha256(repr((seed, list(ids))).encode()).digest()
+            generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)
+            self._generators.append(generator)
+
+    def __call__(
+        self, x: Float[Tensor, "row token"], sentences: Int[Tensor, " row"]
+    ) -> tuple[Float[Tensor, "row 1"], Int[Tensor, "row 1"]]:
+        """Return the log-probability and the id of the token drawn for each row."""
+        generators = [self._generators[sentence] for sentence in sentences.tolist()]
+        draws = [torch.empty(x.size(1)).exponential_(generator=each) for each in generators]
+        ids = (x - torch.stack(draws).to(x.device).log()).argmax(dim=1, keepdim=True)
+        return x.gather(1, ids), ids

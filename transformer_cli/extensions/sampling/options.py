@@ -1,0 +1,43 @@
+"""The option of ``translate`` that draws translations instead of searching the likeliest."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from transformer_cli.base.errors import UsageError
+from transformer_cli.base.packages import lazy_imports
+from transformer_cli.cli.declaring import AnyTranslator, ExtraOptions, option
+
+with lazy_imports():
+    from transformer_cli.extensions.sampling import gumbel
+
+
+@dataclass(frozen=True)
+class SamplingOptions(ExtraOptions):
+    """Whether translations are drawn."""
+
+    heading = "Search"
+    sample: Annotated[int | None, option("SEED", "Sample tokens, with this seed.", min=0)] = None
+
+    def check(self, given: Any) -> None:
+        """Raise a UsageError if a beam is asked for, which sampling has not."""
+        if self.sample is not None and max(given.n_best or 1, given.beam_size or 1) > 1:
+            raise UsageError(
+                "translate: --sample draws one translation of a line; leave out --beam-size and "
+                "--n-best"
+            )
+
+    def check_one(self, given: Any) -> None:
+        """Raise the same for one of many files."""
+        self.check(given)
+
+    def needs(self) -> list[str]:
+        """Return the option if it is given: only torch draws what depends on nothing else."""
+        return [] if self.sample is None else ["--sample"]
+
+    def fingerprint(self) -> dict[str, str]:
+        """Return the seed."""
+        return {} if self.sample is None else {"sample_seed": str(self.sample)}
+
+    def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
+        """Return a translator that draws."""
+        return translator if self.sample is None else gumbel.with_sampling(translator, self.sample)

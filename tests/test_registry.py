@@ -166,7 +166,7 @@ def test_a_command_of_another_package_is_run(other: Path) -> None:
 
 
 def test_an_unknown_command_is_one_line_with_what_is_installed() -> None:
-    said = "frobnicate: no such command is installed; there are init, vocab, train, "
+    said = "frobnicate: no such command is installed; there are init, config, vocab, train, "
     process.assert_refused(process.run("frobnicate"), 2, said)
     process.assert_refused(process.run("trian"), 2, "; did you mean 'train'?")
 

@@ -127,7 +127,7 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
     def concerns_extensions(self) -> bool:
         """Return whether the input or the output may be something else than lines of text."""
         is_file = not locations.is_url(self.input_) and self.input_.is_file()
-        is_one = is_file or _is_stream(self.input_)
+        is_one = is_file or (_is_stream(self.input_) and not self.input_.is_dir())
         return not is_one or has_format("translate", self.input_, self.output)
 
     @property

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Any, Protocol
 
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
@@ -12,9 +12,6 @@ from transformer_cli.config.schema import Config
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.runs.directory import RunDirectory
-
-if TYPE_CHECKING:
-    from transformer_cli.inference.torch_engine import TorchTranslator
 
 
 @dataclass(frozen=True)
@@ -57,7 +54,7 @@ def load_scorer(
     checkpoint: str,
     options: ComputeOptions,
     needing_torch: Sequence[str] = (),
-) -> "tuple[TorchTranslator, TextTranslator[SearchEngine] | None]":
+) -> tuple[TextTranslator[Any], TextTranslator[SearchEngine] | None]:
     """Load a model with torch, for its loss, and what searches instead if another engine does.
 
     With int8, torch's is in float32. ``needing_torch`` is as for ``choose_engine``.
@@ -73,7 +70,7 @@ def load_scorer(
 
 def _load_torch(
     run: RunDirectory, checkpoint: str, options: ComputeOptions, ranks: Ranks = SINGLE_PROCESS
-) -> "TorchTranslator":
+) -> TextTranslator[Any]:  # of torch's engine
     # Torch takes a second, which other engines may do without.
     from transformer_cli.inference.torch_engine import load_torch_translator
     from transformer_cli.model.device import choose_device, choose_precision, use_threads

@@ -4,8 +4,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from cli.conftest import Training
-
 from extensions.completion.test_completing import bash, complete
 from transformer_cli.extensions.completion.completing import complete as complete_value
 
@@ -14,7 +12,7 @@ def test_splits_of_a_named_run(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "config.yaml").write_text("data: {kind: files, test: {news: {}}}\n")
     context: Any = SimpleNamespace(args=[str(tmp_path / "a"), "b"], params={})
-    assert [name for name, _ in complete_value("run split", context, "")] == [
+    assert [name for name, _ in complete_value("[RUN:]NAME", context, "")] == [
         "train",
         "val",
         "news",
@@ -24,8 +22,3 @@ def test_splits_of_a_named_run(tmp_path: Path) -> None:
     assert complete(bash("compare", "b", "c", "--split", "a", ":"), tmp_path) == [
         *("train", "val", "news")
     ]
-
-
-def test_runs_to_compare(training: Training) -> None:
-    found = complete(bash("compare", "runs/tiny", "runs/"), training.config.parent)
-    assert found == ["runs/tiny"]

@@ -206,7 +206,7 @@ def find_encoding(given: str, utf16: bool = False) -> str | None:
             return name
         # idna raises errors of its own; mac-arabic has two codes for digits; the others give some
         # sequences of ASCII another meaning.
-        is_odd = re.search("idna|iso2022|escape|arabic|farsi", name)
+        is_odd = re.search("idna|iso2022|escape|arabic|farsi|charmap", name)
         if is_odd or _ASCII.decode(name) != _ASCII.decode():
             return None
     except (LookupError, ValueError):

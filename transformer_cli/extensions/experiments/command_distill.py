@@ -93,7 +93,7 @@ def report_failure(event: "runner.Event") -> None:
         print_error(f"{name}: {event.message}; run it again to resume")
         return
     # Its command has said why.
-    log(f"{name}: failed; once that is mended, run it again to resume")
+    log(f"{name}: failed; once that is corrected, run it again to resume")
 
 
 def format_scores(plan: "plans.DistillPlan") -> list[str]:

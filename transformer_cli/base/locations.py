@@ -92,7 +92,8 @@ def hide_credentials(text: str) -> str:
         for entry in entries:
             text = entry.load("hide")(text)
         if not entries:  # what any URL may have
-            text = re.sub(r"(?<=://)[^\s/]*@", "…@", text)
+            text = re.sub(r"(?<=://)\S*@", "…@", text)
+            text = re.sub(r"(://[^\s?#;]*[?#;])[^\s']+", r"\1…", text)
     return text
 
 

@@ -5,7 +5,7 @@ until an entry is used::
 
     api = 1
     requires = ("numba",)  # packages
-    needs = ("corpora",)  # other extensions that it imports
+    needs = ("other",)  # other extensions that it imports
     provides = {"engine": {"fast": {"load": "engine:FastEngine"}}}
 
 ``provides`` maps an interface to entries by name; ``load`` names a module of the folder and what

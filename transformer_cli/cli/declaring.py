@@ -217,7 +217,7 @@ def build_options(given: type[Given], command: str, **values: Any) -> Given:
 
 
 def has_format(command: str, *paths: Path | None) -> bool:
-    """Return whether the name of a file ends as those that an extension reads for a command do."""
+    """Return whether the name of a file ends as those that an extension takes for a command do."""
     listed = registry.entries(f"{command} options").values()
     endings = {ending for entry in listed for ending in entry.facts.get("endings", ())}
     return any(path is not None and plain_text.ending_of(path) in endings for path in paths)

@@ -12,7 +12,7 @@ from transformer_cli.base.messages import log, warn
 from transformer_cli.base.metrics import METRICS, Metrics
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
-from transformer_cli.cli.declaring import CommandOptions, declared_by, has_format, option
+from transformer_cli.cli.declaring import CommandOptions, declared_by, option
 from transformer_cli.cli.display import align_columns, plus_minus, say, scoring_bar
 
 with lazy_imports():
@@ -74,10 +74,6 @@ class EvaluateOptions(options.HardwareOptions, TextOptions):
     heading = "Search and scores"
     checkpoint: options.Checkpoint = "best"
     beam_size: options.BeamSize = None
-
-    def concerns_extensions(self) -> bool:
-        """Return whether a file may be something else than lines of text."""
-        return has_format("evaluate", self.src, self.ref, self.output)
 
     def check(self) -> None:
         """Make sure, before long work, that the options go together."""

@@ -100,8 +100,8 @@ def _make_request(given: TrainOptions) -> "preparation.TrainRequest":
         directory.check_unlocked(run)
     directory.check_config_files(run.path, files)
     # Restarted by torchrun, it would rename what was trained before the restart.
-    begins_anew = given.overwrite and not ranks.restarts
-    if not (begins_anew or given.extend):
+    starts_again = given.overwrite and not ranks.restarts
+    if not (starts_again or given.extend):
         initialize.check_resumable(run, config)
         if extension := initialize.find_extension(run, config):
             raise ConfigError(
@@ -115,7 +115,7 @@ def _make_request(given: TrainOptions) -> "preparation.TrainRequest":
         config=config,
         root=root,
         run=run,
-        overwrite=begins_anew,
+        overwrite=starts_again,
         allow_suspect_data=given.allow_suspect_data,
         open_executor=options.choose_executor(given, run.path),
         is_dry=given.dry_run,

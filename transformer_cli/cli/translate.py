@@ -233,7 +233,7 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
 def translate(given: TranslateOptions) -> None:
     """Translate text, one sentence a line; line N in is line N out.
 
-    Reads standard input and writes standard output unless told otherwise (- means these too).
+    Reads standard input and writes standard output by default (- means these too).
     FILE.partial has the translations until FILE is complete; run the same command again to resume.
 
     \b

@@ -161,11 +161,7 @@ def load_translator(
 ) -> TextTranslator[SearchEngine]:
     """Load the run's model, to search as the options say."""
     run, checkpoint, compute = RunDirectory(options.run), options.checkpoint, options.compute
-    needing_torch = {
-        "--prefix-file": options.prefix_file is not None,
-    }
-    given = [option for option, is_given in needing_torch.items() if is_given]
-    given += options.extra_needs()
+    given = [*(() if options.prefix_file is None else ("--prefix-file",)), *options.extra_needs()]
     has_scores = options.n_best_written is not None  # which CTranslate2 has, but others
     engine = loading.choose_engine(run, compute, given, prefers_torch=has_scores)
     if run.only_engine and checkpoint != "best":
@@ -193,16 +189,24 @@ def _run(job: Translating) -> None:
         watcher = Watcher(on_long_line=partial(_warn_of_long_line, job))
         write_rows(job, lambda *_: None, watcher, done)
         return
+    with ExitStack() as stack:
+        # Outside the output: what is noted of its lines appears only if they do.
+        opened = [stack.enter_context(each.open_notes()) for each in options.extras]
+        _write_output(job, [*filter(None, opened)])
+
+
+def _write_output(job: Translating, notes: Sequence[Notes]) -> None:
+    options, ranks = job.options, job.ranks
     if options.writes_stream:
         with _output_stream(options.output) as stdout:
             show = partial(print, sep="\n", file=stdout, flush=job.interactive)
             # A bar and translations on one terminal would get in each other's way.
-            _write(job, lambda _, lines: show(*lines), hidden=stdout.isatty())
+            _write(job, lambda _, lines: show(*lines), notes, hidden=stdout.isatty())
         return
     with open_output(job) as file:
         try:
             ranks.sum([file.kept])
-            _write(job, file.write, file.kept)
+            _write(job, file.write, notes, file.kept)
         except BaseException as error:
             if not file.kept:
                 raise
@@ -235,19 +239,16 @@ def open_output(job: Translating) -> Iterator[output.Output]:
         yield file
 
 
-def _write(job: Translating, write: Write, done: int = 0, hidden: bool = False) -> None:
-    """Write each remaining row under a bar, and tell what the user should know of them."""
-    # A closed stdout leaves no incomplete file of notes.
-    with (
-        ExitStack() as stack,
-        bar(None, "translating", " lines", done, hidden or job.interactive) as shown,
-    ):
+def _write(
+    job: Translating, write: Write, notes: Sequence[Notes], done: int = 0, hidden: bool = False
+) -> None:
+    """Write each remaining row under a bar, and report what the user should know of them."""
+    with bar(None, "translating", " lines", done, hidden or job.interactive) as shown:
         if not shown.disable:
             shown.total = count_lines(job.options, job.form)
             shown.refresh()
         watcher = watch(shown)._replace(on_long_line=partial(_warn_of_long_line, job))
-        opened = [stack.enter_context(each.open_notes()) for each in job.options.extras]
-        _, messages = write_rows(job, write, watcher, done, [*filter(None, opened)])
+        _, messages = write_rows(job, write, watcher, done, notes)
     if not job.interactive:
         for message in messages:
             log(message)
@@ -268,8 +269,10 @@ def count_lines(options: TranslateOptions, form: RowFormat) -> int | None:
     ):
         return None
     with open_regular(path) as file:
-        blocks = iter(partial(file.read, 1 << 20), b"")
-        return sum(block.count(b"\n") for block in blocks)
+        count, end = 0, b"\n"
+        for block in iter(partial(file.read, 1 << 20), b""):
+            count, end = count + block.count(b"\n"), block[-1:]
+        return count + (end != b"\n")
 
 
 def _warn_of_long_line(job: Translating, long: LongLine) -> None:

@@ -228,7 +228,7 @@ class EncodedStore:
                 src_tokens, tgt_tokens = (int(side.sum()) for side in lengths)
                 file.seek(start * ID.itemsize)
                 data = file.read((src_tokens + tgt_tokens) * ID.itemsize)
-                # Times tell of what was written to a file, not of what its disk did to it.
+                # Times show what was written to a file, not of what its disk did to it.
                 if zlib.crc32(data) != ids_crc:
                     raise self._damage(IDS, number)
                 ids = np.frombuffer(data, ID)

@@ -85,7 +85,7 @@ def evaluate(
     short = find_measurable_pairs(translator, encoded)
     for long_line in translator.find_long_lines(encoded.src.lengths):
         watcher.on_long_line(long_line)
-    quiet = watcher._replace(on_long_line=ignore)  # all ranks have told of them
+    quiet = watcher._replace(on_long_line=ignore)  # all ranks have reported them
     hypotheses = ranks.map(
         lambda numbers: (searcher or translator).translate(
             [text.src[number] for number in numbers], quiet

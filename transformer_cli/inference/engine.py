@@ -104,7 +104,7 @@ def describe_versions(*packages: str) -> dict[str, str]:
     return versions
 
 
-def cut_by_tokens(
+def cut_longest_first(
     order: np.ndarray, lengths: np.ndarray, batch_tokens: int
 ) -> Iterator[np.ndarray]:
     """Yield slices of ``order``, longest first, of at most ``batch_tokens`` when padded."""

@@ -1,4 +1,4 @@
-"""What is not lines of text, told by a file's name or how it begins: it is refused as text."""
+"""Files that are no lines of text, by their name or how they begin: they are refused as text."""
 
 import re
 from contextlib import suppress
@@ -12,9 +12,9 @@ _TRANSLATORS_FILES = frozenset(
 )
 _NO_LINES = re.compile(
     r"\.(adoc|asciidoc|ass|astro|cjs|conf|cshtml|css|csv|dfxp|dita|docx?|ejs|epub|ftl|idml|inc|ini"
-    r"|ipynb|js|json[cl]?|jspx?|jsx|log|mdx|mjs|njk|od[pst]|parquet|pdf|php|plist|pptx?|properties|qmd|resx|rmd"
-    r"|rst|rtf|sbv|scss|ssa|strings|stringsdict|sub|svelte|svg|tex|toml|ts[vx]|ttml|twig|vue|xcstrings"
-    r"|xlsx?|xml|xsd|xslt?|ya?ml)"
+    r"|ipynb|js|json[cl]?|jspx?|jsx|log|mdx|mjs|njk|od[pst]|parquet|pdf|php|plist|pptx?|properties"
+    r"|qmd|resx|rmd|rst|rtf|sbv|scss|ssa|strings|stringsdict|sub|svelte|svg|tex|toml|ts[vx]|ttml"
+    r"|twig|vue|xcstrings|xlsx?|xml|xsd|xslt?|ya?ml)"
 )
 """Endings of files whose lines are not sentences.
 

@@ -212,8 +212,8 @@ def _beam(
 
     def has_ended(sentence: int, length: int) -> bool:
         # As many hypotheses have ended as the beam holds, or the maximum length is reached. A live
-        # one might still have become better than all of them: that is not looked for. CTranslate2
-        # ends its beams so by ``_NO_PENALTY``, and an exported model by ``early_stopping``.
+        # one might still have become better than all of them: that is not looked for. Other
+        # engines and exported models end their beams so, too.
         return len(ended[sentence]) >= size or length >= limits[sentence]
 
     state = model.init_state(src, size)

@@ -17,7 +17,7 @@ from transformer_cli.inference.engine import (
     Hypothesis,
     Result,
     SearchOptions,
-    cut_by_tokens,
+    cut_longest_first,
     describe_versions,
 )
 from transformer_cli.inference.search import NOT_FORCED, search
@@ -81,7 +81,7 @@ class TorchEngine:
         order = np.argsort(-lengths, kind="stable")[: np.count_nonzero(lengths)]
         device = self.device
         # Each hypothesis of a beam takes as much memory as a sentence.
-        batches = list(cut_by_tokens(order, lengths, batch_tokens // options.beam_size))
+        batches = list(cut_longest_first(order, lengths, batch_tokens // options.beam_size))
 
         def search_rows(batch: np.ndarray) -> list[list[Hypothesis]]:
             if should_stop():

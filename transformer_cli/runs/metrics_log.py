@@ -76,7 +76,7 @@ def read_records(path: Path) -> list[Record]:
             for line in iter(partial(file.readline, _MAX_LINE_BYTES), b""):
                 with suppress(ValueError, RecursionError):
                     match record := json.loads(line):
-                        # numpy and TensorBoard have no larger steps
+                        # numpy has no larger steps
                         case {"kind": str(), "step": int() as step} if 0 <= step < 2**63:
                             records.append(record)
     except (FileNotFoundError, NotADirectoryError):

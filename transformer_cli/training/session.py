@@ -133,7 +133,7 @@ class Session:
         an interrupted validation, from the checkpoint that is saved before each one.
         """
         self._show_record = show_record
-        # Not before: the forecast in between is not training time.
+        # Not before: what a summary computes is not training time.
         self._began = self._measured_since = time.monotonic()
         self._first_step, self._seconds_before = self.trainer.step, self.state.seconds
         self._tokens_before = self.trainer.window[-1]

@@ -34,6 +34,13 @@ def test_alignments_appear_whole_line_by_line(training: Training, here: Path) ->
     assert not (here / "links").exists()
 
 
+@pytest.mark.posix
+def test_alignments_appear_only_with_their_translations(training: Training, here: Path) -> None:
+    options = ["-i", "in", "-o", "/dev/full", "--alignments", "links"]
+    assert run("translate", training.run, *options, cwd=here).code == 1
+    assert not (here / "links").exists()
+
+
 @pytest.mark.long
 def test_a_reader_that_stops_early_is_no_error(training: Training, tmp_path: Path) -> None:
     source = tmp_path / "in.txt"

@@ -8,34 +8,6 @@ import pytest
 from transformer_cli.config.origins import annotate, find_origins
 from transformer_cli.config.yaml import load_config, load_settings
 
-ROOT = """\
-data: {kind: copy}
-tokenizer: {kind: words}
-seed: 3
-training:
-  epochs: 10
-  schedule: {kind: noam, factor: 3, warmup: 400}
-"""
-MIDDLE = """\
-base: root.yaml
-training: {epochs: 20}
-"""
-TOP = """\
-base: middle.yaml
-seed: 3.0
-training:
-  epochs: 30
-  schedule: {kind: linear, peak: 1e-3, warmup: 100}
-"""
-
-
-@pytest.fixture
-def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name, text in (("root", ROOT), ("middle", MIDDLE), ("top", TOP)):
-        (tmp_path / f"{name}.yaml").write_text(text)
-    monkeypatch.chdir(tmp_path)
-    return Path("top.yaml")
-
 
 def test_each_line_says_where_it_is_from(top: Path, tmp_path: Path) -> None:
     config, root = load_settings(top, ["training.epochs=5", "model.dropout=0.3"])

@@ -9,15 +9,6 @@ from cli.process import run
 from transformer_cli.extensions.config_tools.run_origins import load_origins
 from transformer_cli.runs.directory import RunDirectory
 
-DERIVED = "base: tiny.yaml\ntraining: {epochs: 2}\n"
-
-
-@pytest.fixture
-def derived(config: Path) -> Path:
-    path = config.with_name("derived.yaml")
-    path.write_text(DERIVED)
-    return path
-
 
 def test_show_of_a_run_says_where_its_settings_came_from(training: Training, own_run: Path) -> None:
     shown = run("config", "show", own_run, "--set", "decoding.beam_size=3", "--set", "seed=2")

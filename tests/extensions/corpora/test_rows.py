@@ -108,7 +108,7 @@ def test_rows_are_as_wide_as_the_first_line() -> None:
     data = b"id\ttext\tnote\n1\tx\n2\ty\tz\n"
     found = written(data, TextColumn("tsv", "text"), "one\ttwo")
     assert found == ["id\ttext\tnote\ttranslation", "1\tx\t\tone two", "2\ty\tz\tone two"]
-    with pytest.raises(CorpusError, match=r"^x:2: 3 columns, .* has 2; mend or remove the row$"):
+    with pytest.raises(CorpusError, match=r"^x:2: 3 columns, .* has 2; correct or remove the row$"):
         written(b"1\tx\n2\ty\tz\n", TextColumn("tsv", 2))
 
 
@@ -124,7 +124,7 @@ def test_scores_are_objects_in_the_field() -> None:
         (
             b"a\tb\nc\n",
             TextColumn("tsv", 2),
-            "x:2: 1 column; there is no column 2; mend or remove the row",
+            "x:2: 1 column; there is no column 2; correct or remove the row",
         ),
         (b"a\xff\n", TextColumn("tsv", 1), "x:1: not UTF-8"),
         (b"de\ttranslation\n", TextColumn("tsv", "de"), "x:1: has a column 'translation' already"),
@@ -132,29 +132,29 @@ def test_scores_are_objects_in_the_field() -> None:
         (
             b'{"de": ""}\n{"en": "a"}\n',
             TextColumn("jsonl", "de"),
-            "x:2: no field 'de'; there is 'en'; mend or remove the row",
+            "x:2: no field 'de'; there is 'en'; correct or remove the row",
         ),
         (
             b'{"de": null}\n',
             TextColumn("jsonl", "de"),
-            "x:1: field 'de' is null, not text; mend or remove the row",
+            "x:1: field 'de' is null, not text; correct or remove the row",
         ),
         (
             b"[1]",
             TextColumn("jsonl", "de"),
-            "x:1: not a JSON object, but a list; mend or remove the row",
+            "x:1: not a JSON object, but a list; correct or remove the row",
         ),
         (b'{"de": "a"}\n \n', TextColumn("jsonl", "de"), "x:2: is blank; remove the line"),
         (b"a\tb\n\n", TextColumn("tsv", 2), "x:2: is blank; remove the line, or fill in"),
         (
             b'{"de": "a", "in": [{"x": 1, "y": 2, "x": 3}]}',
             TextColumn("jsonl", "de"),
-            "x:1: JSON that cannot be used: field 'x' is twice in an object; mend",
+            "x:1: JSON that cannot be used: field 'x' is twice in an object; correct",
         ),
         (
             b'{"de": "a", "x": [NaN]}',
             TextColumn("jsonl", "de"),
-            "x:1: JSON that cannot be used: NaN is not JSON; mend",
+            "x:1: JSON that cannot be used: NaN is not JSON; correct",
         ),
         (b'{"de": 1.5}', TextColumn("jsonl", "de"), "x:1: field 'de' is a number, not text"),
         (

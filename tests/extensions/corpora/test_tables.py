@@ -109,7 +109,7 @@ def test_ranks_write_what_one_process_does(
     [
         (["-i", "in.tsv"], 2, "in.tsv: is a table; say where its text is with --src-column N|NAME"),
         (["-i", "IN.TSV"], 2, "IN.TSV: is a table; say where its text is with --src-column N|NAME"),
-        (["-i", "in.tsv", "--src-column", "3"], 1, "there is no column 3; mend or remove"),
+        (["-i", "in.tsv", "--src-column", "3"], 1, "there is no column 3; correct or remove"),
         (
             ["-i", "in.tsv", "--src-column", "1", "-o", "o.jsonl"],
             2,

@@ -254,7 +254,7 @@ def test_a_failed_stage_is_told(tmp_path: Path) -> None:
     assert error.startswith("transformer-cli: error: split 'train': every pair is longer")
     assert "text: done" in lines  # which does not need it
     assert lines[-1].startswith(
-        "train runs/teacher: failed; once that is mended, run it again to resume"
+        "train runs/teacher: failed; once that is corrected, run it again to resume"
     )
 
 

@@ -145,7 +145,7 @@ def test_text_that_has_changed_since_the_sweep_began_is_refused(directory: Path)
     prepare(make_plan())
     (directory / "train.en").write_text("1 2\n2 1\n3\n")
     plan = make_plan()
-    plan.check_trained_alike()  # nothing is trained yet: the text may just have been mended
+    plan.check_trained_alike()  # nothing is trained yet: the text may just have been corrected
     out.done.clear()
     assert not out.seems_done(plan.runs()[0].data)
     prepare(plan)

@@ -11,7 +11,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from transformer_cli.extensions.alignments.word_links import align_words
-from transformer_cli.inference.engine import cut_by_tokens
+from transformer_cli.inference.engine import cut_longest_first
 from transformer_cli.inference.torch_engine import TorchEngine, pad, split_when_out_of_memory
 from transformer_cli.inference.translation import EncodedLine, Pieces, Translation
 from transformer_cli.inference.translator import TextTranslator
@@ -124,7 +124,7 @@ def align_tokens(
             aligned[index] = places[: len(targets[index])]
 
     with autocast(engine.device, engine.precision), pack_weights(engine.model):
-        for batch in cut_by_tokens(order, lengths, batch_tokens):
+        for batch in cut_longest_first(order, lengths, batch_tokens):
             split_when_out_of_memory(align_rows, batch)
     return aligned
 

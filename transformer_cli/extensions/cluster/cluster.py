@@ -248,7 +248,7 @@ def _check_reachable(address: str) -> None:
         reason = getattr(error, "strerror", None) or error
         raise ClusterError(
             f"--cluster {address}: no scheduler answers ({reason}); start one with dask scheduler, "
-            "or mend the address"
+            "or correct the address"
         ) from error
 
 

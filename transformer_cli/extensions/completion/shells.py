@@ -45,7 +45,7 @@ def _joined_bash_words() -> Iterator[None]:
 def _name_shell(arguments: list[str]) -> None:
     """Have ``--show-completion`` and ``--install-completion`` read the shell's name after them.
 
-    Typer's options are flags that guess the shell, unless it is told not to guess.
+    Typer's options are flags that guess the shell, unless a variable forbids guessing.
     """
     words = "=".join(arguments[:2]).split("=")
     if len(words) > 1 and words[0] in ("--show-completion", "--install-completion"):

@@ -8,8 +8,6 @@ a base.
 import json
 from typing import Any
 
-import typer
-
 from transformer_cli.config.schema import Config
 from transformer_cli.config.setting_tree import BASE
 
@@ -117,16 +115,3 @@ def _demands(part: Schema) -> Schema:
     if isinstance(part.get("additionalProperties"), dict):
         made["additionalProperties"] = _demands(part["additionalProperties"])
     return {key: demand for key, demand in made.items() if demand}
-
-
-def print_schema() -> None:
-    """Print the JSON Schema of configuration files.
-
-    Editors that run the YAML language server complete and check files by it, if a file's
-    first line is `# yaml-language-server: $schema=schema.json`, with the path from that file.
-
-    \b
-    Example:
-      transformer-cli config schema > schema.json
-    """
-    typer.echo(schema_text(), nl=False)

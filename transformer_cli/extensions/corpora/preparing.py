@@ -307,7 +307,11 @@ def _cut(column: np.ndarray, parts: Sequence[Part]) -> list[np.ndarray]:
 
 def _nothing_left(rejected: np.ndarray, filters: Sequence[Filter]) -> CorpusError:
     worst, most = filters[int(rejected.argmax())], rejected.max()
-    remedy = "mend the text" if worst.name == "blank" else "leave that filter out, or mend the text"
+    remedy = (
+        "correct the text"
+        if worst.name == "blank"
+        else "leave that filter out, or correct the text"
+    )
     return CorpusError(
         f"data.sources: no pair is left after the filters; of {rejected.sum():,}, {most:,} are "
         f"rejected by '{worst.name}' ({worst.summary}); {remedy}"

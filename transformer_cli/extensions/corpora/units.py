@@ -27,7 +27,7 @@ T = TypeVar("T")
 Numbered = Iterator[tuple[int, T | CorpusError]]
 """Records with the numbers of their lines or rows, from 1; or why one cannot be read."""
 
-ROW_ADVICE = "mend or remove the row"  # what to do about a row of a table that cannot be used
+ROW_ADVICE = "correct or remove the row"  # what to do about a row of a table that cannot be used
 
 
 class OddFileError(CorpusError):

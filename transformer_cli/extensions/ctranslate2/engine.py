@@ -24,7 +24,7 @@ from transformer_cli.inference.engine import (
     Hypothesis,
     Result,
     SearchOptions,
-    cut_by_tokens,
+    cut_longest_first,
     describe_versions,
 )
 from transformer_cli.text.protocol import Tokenizers
@@ -220,7 +220,7 @@ def _cut_batches(
     order = sorted(filter(lengths.__getitem__, range(len(lengths))), key=lengths.__getitem__)
     group_of = (lambda _: 0) if mixed else limits.__getitem__
     for _, alike in groupby(reversed(order), group_of):
-        for batch in cut_by_tokens(np.array(list(alike)), np.array(lengths), max_tokens):
+        for batch in cut_longest_first(np.array(list(alike)), np.array(lengths), max_tokens):
             yield max(limits[place] for place in batch), batch.tolist()
 
 

@@ -73,7 +73,7 @@ class FileState(BaseModel):
 def file_key(path: Path) -> str:
     """Return size and time of a file, or an object's key; an empty text: there is none.
 
-    Whoever replaces a translation writes the same bytes, so its time is never too new to tell.
+    What replaces a translation has the same bytes, so its time is never too new to be compared.
     """
     return _file_keys([path])[0]
 

@@ -97,3 +97,4 @@ def test_a_scheme_that_nothing_provides_is_an_error() -> None:
 def test_logins_are_hidden_also_where_nothing_fetches(fake: None) -> None:
     text = "me@host https://me:secret@host/a@b: cannot be read"
     assert hide_credentials(text) == "me@host https://…@host/a@b: cannot be read"
+    assert hide_credentials("'s3://b/x?token=secret': gone") == "'s3://b/x?…': gone"

@@ -92,9 +92,16 @@ def hide_credentials(text: str) -> str:
         for entry in entries:
             text = entry.load("hide")(text)
         if not entries:  # what any URL may have
-            text = re.sub(r"(?<=://)\S*@", "…@", text)
-            text = re.sub(r"(://[^\s?#;]*[?#;])[^\s']+", r"\1…", text)
+            text = re.sub(r"(?<=://)[^\s']+", lambda address: _hide_in(address[0]), text)
     return text
+
+
+def _hide_in(address: str) -> str:
+    """Return an address without its login and all that follows its path."""
+    host, slash, path = address.partition("/")
+    shown = (f"…@{host.rpartition('@')[2]}" if "@" in host else host) + slash + path
+    end = re.search("[?#;]", shown)
+    return f"{shown[: end.end()]}…" if end else shown
 
 
 # --- the interface --------------------------------------------------------------------------------

@@ -98,8 +98,8 @@ def attacks(pattern: re.Pattern[Any]) -> dict[str, Shape]:
     for sample in dict.fromkeys(_samples(tree)):
         sample = sample[:_LONGEST_SAMPLE]
         for end in range(1, len(sample) + 1):
-            for unit in {sample[end - 1], sample[max(0, end - 2) : end], sample[:end]}:
-                head = sample[:end]
+            head = sample[:end]
+            for unit in (sample[end - 1], sample[max(0, end - 2) : end], head):
                 shapes[f"{head!r} and {unit!r} repeated"] = _repeat(head, unit)
     return shapes
 

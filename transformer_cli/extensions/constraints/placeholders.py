@@ -28,7 +28,7 @@ _MOST_REPEATED = 10_000
 # comment after it, is counted.
 _COUNT = re.compile(r"\{(\d+)")
 _MAY_NEST = re.compile(r"\)\s*\{")
-_LITERAL_BRACE = re.compile(r"(\\N\{[^}]*\}|\\.)|\{(?!\d+,?\d*\}|,\d*\})", re.DOTALL)
+_LITERAL_BRACE = re.compile(r"(\\N\{[^}]{0,200}\}|\\.)|\{(?!\d+,?\d*\}|,\d*\})", re.DOTALL)
 
 
 class PlaceholderPattern(Section):

@@ -13,7 +13,7 @@ from typing import BinaryIO, NamedTuple
 from transformer_cli.base.errors import CorpusError
 from transformer_cli.base.text_files import open_text
 from transformer_cli.config.languages import base_language
-from transformer_cli.extensions.corpora.encodings import find_encoding
+from transformer_cli.extensions.corpora.charsets import find_encoding
 from transformer_cli.extensions.corpora.units import (
     InvalidTextError,
     OddFileError,

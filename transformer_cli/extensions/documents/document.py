@@ -12,7 +12,7 @@ from itertools import accumulate, pairwise
 from typing import Literal, NamedTuple, Self
 
 from transformer_cli.base.errors import InputError
-from transformer_cli.extensions.corpora.encodings import find_encoding
+from transformer_cli.extensions.corpora.charsets import find_encoding
 from transformer_cli.text.lines import find_verbatim, has_letters
 
 MAX_BYTES = 1 << 26  # of a document, which is held in memory as a whole

@@ -5,14 +5,14 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import psutil
 import torch
 
 from transformer_cli.base.errors import size
 from transformer_cli.base.packages import __version__
 from transformer_cli.base.ranks import count_cores
 from transformer_cli.config.choices import DeviceName
-from transformer_cli.model.device import choose_device, choose_precision
-from transformer_cli.training import resources
+from transformer_cli.model.device import choose_device, choose_training_precision
 
 _PACKAGES = (
     *("torch", "ctranslate2", "sentencepiece", "tokenizers", "sacrebleu", "safetensors", "numpy"),
@@ -36,10 +36,10 @@ def describe_machine(device_name: DeviceName = "auto") -> dict[str, str]:
         "processor": model,
         "instructions": instructions,
         "cores": f"{count_cores()} usable of {os.cpu_count()}",
-        "memory": size(resources.memory_of(torch.device("cpu"))),
+        "memory": size(psutil.virtual_memory().total),
         **{name: _version_of(name) or "not installed" for name in _PACKAGES},
         "device": _describe_device(device),
-        "precision": _describe_precision(device),
+        "precision": str(choose_training_precision("auto", device)).removeprefix("torch."),
     }
 
 
@@ -66,16 +66,5 @@ def _version_of(package: str) -> str | None:
 def _describe_device(device: torch.device) -> str:
     if device.type != "cuda":
         return device.type
-    name, memory = torch.cuda.get_device_name(device), size(resources.memory_of(device))
+    name, memory = torch.cuda.get_device_name(device), size(torch.cuda.mem_get_info(device)[1])
     return f"{name}, {memory}, CUDA {torch.version.cuda}"
-
-
-def _describe_precision(device: torch.device) -> str:
-    """Return what ``train --precision auto`` would choose, and the speed that decides it."""
-    if device.type != "cpu":
-        return str(choose_precision("auto", device)).removeprefix("torch.")
-    if not (gain := resources.measure_gain()):
-        return "float32, as the processor has no bfloat16"
-    is_worthwhile = gain >= resources.WORTHWHILE
-    choice = "bfloat16, as it is" if is_worthwhile else "float32, as bfloat16 is only"
-    return f"{choice} {gain:.2f} times as fast"

@@ -11,7 +11,6 @@ from transformer_cli.base.errors import (
     MissingExtraError,
     UsageError,
     did_you_mean,
-    shorten_middle,
 )
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.base.registry import entries, find
@@ -66,17 +65,6 @@ Split = Annotated[
 ]
 
 
-def _parse_encoding(given: object) -> str:
-    if encoding := text_files.find_encoding(str(given), utf16=True):
-        return encoding
-    found = shorten_middle(str(given), 40)
-    raise UsageError(f"--encoding: expected an encoding such as cp1252 or utf-16, found '{found}'")
-
-
-Encoding = Annotated[
-    str | None,
-    option("NAME", "Encoding of the text, if not UTF-8; cp1252, say.", parser=_parse_encoding),
-]
 _ENGINES = ("auto", "torch", *entries("engine"))
 
 

@@ -53,7 +53,6 @@ class FileOptions(CommandOptions):
     errors: Annotated[DecodingErrors, option(None, "What is not UTF-8: an error, or U+FFFD.")] = (
         "strict"
     )
-    encoding: options.Encoding = None
     prefix_file: Annotated[Path | None, option("FILE", "Forced target prefixes, one a line.")] = (
         None
     )
@@ -103,10 +102,6 @@ class InputOptions(ExtraOptions):
     def open(self, given: "TranslateOptions") -> "InputFormat":
         """Return what translates the input."""
         raise NotImplementedError
-
-    def declares_encoding(self, given: "TranslateOptions") -> bool:
-        """Return whether the input itself says what its encoding is."""
-        return False
 
 
 @dataclass(frozen=True)
@@ -219,10 +214,6 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
                 f"a beam of {beam_size} does not hold the {n_best} best; raise --beam-size, or "
                 "leave it out"
             )
-        if self.encoding is not None and self.errors != "strict":
-            yield "--errors: is for text in UTF-8; leave out --encoding or --errors"
-        if self.encoding is not None and (kind := self.kind) and kind.declares_encoding(self):
-            yield "--encoding: such files say theirs, or have to be UTF-8; leave it out"
 
 
 @declared_by(TranslateOptions, "translate")

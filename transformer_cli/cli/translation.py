@@ -22,7 +22,6 @@ from transformer_cli.base.files import sha256
 from transformer_cli.base.locations import is_url, open_regular
 from transformer_cli.base.messages import bar, log, warn
 from transformer_cli.base.text_files import (
-    as_utf8,
     is_compressed,
     is_plain,
     open_text,
@@ -109,7 +108,7 @@ class RowFormat(InputFormat):
             rows, interactive = stack.enter_context(self.open_rows(given))
             prefixes = None
             if given.prefix_file is not None:
-                opened = _open_input(given.prefix_file, "--prefix-file", given.encoding)
+                opened = _open_input(given.prefix_file, "--prefix-file")
                 raw = stack.enter_context(opened)
                 name = str(given.prefix_file)
                 prefixes = decode_lines(bounded_lines(raw, name), name, given.errors)
@@ -119,7 +118,7 @@ class RowFormat(InputFormat):
     @contextmanager
     def open_rows(self, given: TranslateOptions) -> Iterator[tuple[Iterator[Row], bool]]:
         """Open the input; yield its rows, and whether a person types them."""
-        with _open_input(given.input_, encoding=given.encoding) as source:
+        with _open_input(given.input_) as source:
             interactive = source.isatty()
             asked = _prompt_for_lines if interactive else _bounded(given.input_name)
             yield self.read(given, source, asked(source)), interactive
@@ -355,16 +354,15 @@ def fingerprint(job: Translating) -> dict[str, str]:
 
 
 @contextmanager
-def _open_input(path: Path, option: str = "-i", encoding: str | None = None) -> Iterator[BinaryIO]:
+def _open_input(path: Path, option: str = "-i") -> Iterator[BinaryIO]:
     """Open standard input, or a file, which may be compressed; ``option`` names it."""
     if str(path) == "-":
         if sys.stdin is None:  # as after `<&-` in a shell
             raise InputError(f"standard input is closed; name a file with {option}")
-        stdin = sys.stdin.buffer
-        yield as_utf8(stdin, "standard input", encoding) if encoding else stdin
+        yield sys.stdin.buffer
         return
     try:
-        opened = open_text(path, once=True, encoding=encoding)
+        opened = open_text(path, once=True)
     except CorpusError as error:
         kind = MissingTextError if isinstance(error, MissingTextError) else InputError
         raise kind(f"{error}; check {option}") from error

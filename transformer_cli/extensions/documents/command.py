@@ -99,7 +99,6 @@ def open_document(options: TranslateOptions) -> Document:
         options.input_,
         (data.src_lang, data.tgt_lang),
         not options.extra(DocumentOptions).no_fuzzy,
-        options.encoding,
     )
     if document.segments:  # before the model is loaded, which takes long
         import_extra("sentencex", "documents", str(options.input_))

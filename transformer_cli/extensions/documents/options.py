@@ -49,10 +49,6 @@ class DocumentOptions(InputOptions):
         is_asked = (self.memory or self.report) and given.reads_file
         return bool(is_asked) and not given.extra(tables.TableOptions).matches(given)
 
-    def declares_encoding(self, given: TranslateOptions) -> bool:
-        entry = formats.format_of(given.input_)
-        return entry is not None and "declares_encoding" in entry.facts
-
     def inputs(self) -> list[tuple[str, Path]]:
         return [("--memory", path) for path in self.memory or ()]
 

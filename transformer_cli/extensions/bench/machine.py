@@ -1,4 +1,4 @@
-"""Facts about this machine and its installed packages, for bug reports and benchmarks."""
+"""Facts about this machine and its installed packages, for benchmarks."""
 
 import os
 import platform
@@ -12,7 +12,7 @@ from transformer_cli.base.errors import size
 from transformer_cli.base.packages import __version__
 from transformer_cli.base.ranks import count_cores
 from transformer_cli.config.choices import DeviceName
-from transformer_cli.model.device import choose_device, choose_training_precision
+from transformer_cli.model.device import choose_device
 
 _PACKAGES = (
     *("torch", "ctranslate2", "sentencepiece", "tokenizers", "sacrebleu", "safetensors", "numpy"),
@@ -39,7 +39,6 @@ def describe_machine(device_name: DeviceName = "auto") -> dict[str, str]:
         "memory": size(psutil.virtual_memory().total),
         **{name: _version_of(name) or "not installed" for name in _PACKAGES},
         "device": _describe_device(device),
-        "precision": str(choose_training_precision("auto", device)).removeprefix("torch."),
     }
 
 

@@ -211,7 +211,7 @@ def test_check_shows_what_it_finds_in_text_that_was_drawn(tmp_path: Path) -> Non
         src.write("Zeichne \N{REPLACEMENT CHARACTER} mit einem sehr langen Satz dahinter\n")
         tgt.write("draw \N{REPLACEMENT CHARACTER} with a very long sentence behind it\n")
     checked = run("check", "corpus.yaml", cwd=tmp_path)
-    (found,) = re.findall(r"\[source_odd_characters\].*", checked.out)
+    (found,) = re.findall(r"\[encoding\].*", checked.out)
     shown = re.search(r"train:\d+ '(Zeichne \N{REPLACEMENT CHARACTER} mit einem .*….*)'", found)
     assert shown is not None, found
     assert shown[1].endswith("dahinter")

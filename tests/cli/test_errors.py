@@ -157,32 +157,7 @@ def test_input_that_is_not_there(own_run: Path) -> None:
 def test_input_that_is_not_utf8(own_run: Path) -> None:
     (own_run / "latin.txt").write_bytes("1 2\nM\u00fcll\n".encode("latin-1"))
     refused = run("translate", own_run, "-i", "latin.txt", cwd=own_run)
-    assert_refused(
-        refused, 1, "latin.txt:2: not UTF-8", "0xfc", "--encoding NAME; in a configuration"
-    )
-
-
-@pytest.mark.parametrize("encoding", ["utf-16", "UTF-16BE", "utf-16-le", "utf-8-sig", "cp1252"])
-def test_input_is_read_in_its_encoding(own_run: Path, encoding: str) -> None:
-    data = "1 2\u00a0\n3 4 3\n".encode(encoding)
-    (own_run / "in.txt").write_bytes(data)
-    expected = run("translate", own_run, stdin="1 2\u00a0\n3 4 3\n".encode()).out
-    command = ("translate", own_run, "--encoding", encoding)
-    assert run(*command, "-i", "in.txt", cwd=own_run).out == expected
-    assert run(*command, stdin=data).out == expected
-    texts = ("--src", "in.txt", "--ref", "in.txt", "--encoding", encoding)
-    assert run("evaluate", own_run, *texts, cwd=own_run).code == 0
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--encoding", "idna"], "--encoding: expected an encoding such as cp1252 or utf-16"),
-        (["--encoding", "cp1252", "--errors", "replace"], "--errors: is for text in UTF-8"),
-    ],
-)
-def test_encodings_that_cannot_be_used(own_run: Path, options: list[str], message: str) -> None:
-    assert_refused(run("translate", own_run, *options), 2, message)
+    assert_refused(refused, 1, "latin.txt:2: not UTF-8", "0xfc", "iconv -f NAME -t UTF-8")
 
 
 def test_standard_input_that_is_not_utf8(own_run: Path) -> None:

@@ -61,9 +61,8 @@ def test_bytes_that_are_not_utf8_are_located(tmp_path: Path, data: bytes, place:
     with pytest.raises(CorpusError) as error:
         read_lines(path)
     assert str(error.value) == (
-        f"{path}{place}of the line); set the file's encoding (`encoding` NAME; "
-        "in a configuration, encoding: NAME), or convert it to UTF-8, for "
-        "example with iconv"
+        f"{path}{place}of the line); convert the file with iconv -f NAME -t UTF-8, where NAME is "
+        "its encoding"
     )
 
 
@@ -175,10 +174,10 @@ def test_the_longest_line_may_be_the_last(end: bytes) -> None:
 @pytest.mark.parametrize(
     ("encoding", "text"),
     [
-        ("utf-16", "Ein Hund läuft.\nJa\n"),
-        ("utf-16-le", "Ein Hund läuft.\nJa\n"),
-        ("utf-16-be", "Ein Hund läuft.\nJa\n"),
-        ("utf-16", "你好，世界 123\n"),  # without a mark, nothing shows it
+        ("UTF-16", "Ein Hund läuft.\nJa\n"),
+        ("UTF-16LE", "Ein Hund läuft.\nJa\n"),
+        ("UTF-16BE", "Ein Hund läuft.\nJa\n"),
+        ("UTF-16", "你好，世界 123\n"),  # without a mark, nothing shows it
     ],
 )
 def test_utf16_is_named(tmp_path: Path, encoding: str, text: str) -> None:
@@ -186,26 +185,9 @@ def test_utf16_is_named(tmp_path: Path, encoding: str, text: str) -> None:
     path.write_bytes(text.encode(encoding))
     with pytest.raises(CorpusError) as error:
         list(stream_lines(path))
-    assert str(error.value).startswith(
-        f"{path}: is UTF-16, not UTF-8; set its encoding to {encoding} "
+    assert str(error.value) == (
+        f"{path}: is UTF-16, not UTF-8; convert it with iconv -f {encoding} -t UTF-8"
     )
-    assert str(error.value).endswith(f"with iconv -f {encoding.upper()} -t UTF-8")
-
-
-@pytest.mark.parametrize("encoding", ["cp1252", "utf-16", "utf-16-le", "gb18030", "iso8859-2"])
-def test_text_is_read_in_its_encoding(tmp_path: Path, encoding: str) -> None:
-    lines = ["Ein Hund läuft.", "", "Größe: 3 §"] * 20_000  # more than one block
-    path = written(tmp_path / "a.txt", "\r\n".join(lines).encode(encoding))
-    assert list(stream_lines(path, encoding=encoding)) == lines
-
-
-def test_bytes_that_an_encoding_lacks_have_a_line_number(tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
-    path.write_bytes(b"a\n" * 200_000 + b"b \x81\n")
-    with pytest.raises(
-        CorpusError, match=r":200001: not cp1252 \(byte 0x81\); set the file's true"
-    ):
-        list(stream_lines(path, encoding="cp1252"))
 
 
 def test_a_tar_archive_is_no_text(tmp_path: Path) -> None:

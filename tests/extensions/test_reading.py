@@ -9,7 +9,6 @@ from transformer_cli import extensions
 # Of files that are the program's or the system's own, or that were made just now.
 READ_OTHERWISE = {
     "bench/machine.py",  # /proc/cpuinfo
-    "completion/completing.py",  # the schema that comes with the program
     "report/rendering.py",
     "ctranslate2/trial.py",  # what was just converted, in a child process
     "exchange/to_ctranslate2.py",

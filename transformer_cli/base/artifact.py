@@ -143,13 +143,13 @@ def sum_json(values: Any) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
-def hash_files(paths: Iterable[Path], encoding: str | None = None) -> str:
-    """Return a SHA-256 of the files' text as UTF-8; CorpusError: one cannot be read."""
-    return combine_hashes(_hash_file(path, encoding) for path in paths)
+def hash_files(paths: Iterable[Path]) -> str:
+    """Return a SHA-256 of the files' text; CorpusError: one cannot be read."""
+    return combine_hashes(_hash_file(path) for path in paths)
 
 
-def _hash_file(path: Path, encoding: str | None) -> "hashlib._Hash":
-    with open_text(path, encoding=encoding) as file:
+def _hash_file(path: Path) -> "hashlib._Hash":
+    with open_text(path) as file:
         return hashlib.file_digest(file, "sha256")
 
 
@@ -158,10 +158,10 @@ def combine_hashes(sides: "Iterable[hashlib._Hash]") -> str:
     return hashlib.sha256(b"".join(side.digest() for side in sides)).hexdigest()
 
 
-def mtime_key_of(paths: Iterable[Path], encoding: str | None = None) -> str | None:
+def mtime_key_of(paths: Iterable[Path]) -> str | None:
     """Return what changes with the text of files without reading it; None: see ``versions``.
 
-    The encoding in which they are read is added. CorpusError: a place cannot be asked.
+    CorpusError: a place cannot be asked.
     """
-    keys = [*versions(list(paths)), *([encoding] if encoding else [])]
+    keys = versions(list(paths))
     return None if None in keys else ", ".join(map(str, keys))

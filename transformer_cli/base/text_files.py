@@ -8,12 +8,8 @@ A compressed file has one or several members. What is written here ends a member
 that a file may be cut at a member's end and continued.
 """
 
-import codecs
 import io
-import re
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
-from itertools import chain
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Protocol, TextIO, cast
 
@@ -25,8 +21,6 @@ from transformer_cli.base.writing import whole_file
 _CHUNK_BYTES = 1 << 17
 # Known without an extension too: neither read nor written as if they were plain text.
 _COMPRESSED = (".gz", ".xz", ".zst")
-_ASCII = bytes(range(128))
-_UTF_16 = ("utf-16", "utf-16-le", "utf-16-be")
 
 
 class Compression(Protocol):
@@ -84,20 +78,17 @@ def is_plain(path: Path) -> bool:
 # --- reading --------------------------------------------------------------------------------------
 
 
-def open_text(path: Path, once: bool = False, encoding: str | None = None) -> io.BufferedReader:
+def open_text(path: Path, once: bool = False) -> io.BufferedReader:
     """Open text to read its bytes, decompressed as its name's ending says.
 
     If a user has named it to be read ``once``, a pipe or a device will do. CorpusError may be
-    raised now or later, as it is read and found damaged or cut off. Text in another ``encoding``
-    than UTF-8 is recoded.
+    raised now or later, as it is read and found damaged or cut off.
     """
     compression = _find_compression(path)
     file = _open(path, once)
     chunks = _read(path, file)
     if compression is not None:
         chunks = compression.decompress(path, chunks)
-    if encoding is not None:
-        chunks = _to_utf8(chunks, str(path), encoding)
     return io.BufferedReader(_Chunks(file, chunks), _CHUNK_BYTES)
 
 
@@ -188,49 +179,3 @@ def write_text(path: Path, text: str, is_named: bool = False) -> None:
     compress = compressor(path)
     with whole_file(path, is_named) as temporary:
         temporary.write_bytes(compress(text.encode()))
-
-
-# --- encodings ------------------------------------------------------------------------------------
-
-
-def find_encoding(given: str, utf16: bool = False) -> str | None:
-    """Return Python's name of an encoding that a file declares or a user names; None: no such one.
-
-    All of them read ASCII as ASCII, one character after another, in linear time. ``utf16`` allows
-    UTF-16, which users may name, and XML may declare; a text in it cannot declare it in ASCII.
-    Readers drop a byte order mark, so 'utf-8-sig' is UTF-8.
-    """
-    try:
-        name = codecs.lookup(given).name.removesuffix("-sig")
-        if utf16 and name in _UTF_16:
-            return name
-        # idna raises errors of its own; mac-arabic has two codes for digits; the others give some
-        # sequences of ASCII another meaning.
-        is_odd = re.search("idna|iso2022|escape|arabic|farsi|charmap", name)
-        if is_odd or _ASCII.decode(name) != _ASCII.decode():
-            return None
-    except (LookupError, ValueError):
-        return None
-    return name
-
-
-def as_utf8(file: Any, name: str, encoding: str) -> io.BufferedReader:
-    """Return a reader of the text of an open file, such as a pipe, as UTF-8."""
-    chunks = iter(partial(file.read1, _CHUNK_BYTES), b"")
-    return io.BufferedReader(_Chunks(file, _to_utf8(chunks, name, encoding)), _CHUNK_BYTES)
-
-
-def _to_utf8(chunks: Iterable[bytes], name: str, encoding: str) -> Iterator[bytes]:
-    decoder, line = codecs.getincrementaldecoder(encoding)(), 1
-    for chunk in chain(chunks, (b"",)):
-        try:
-            text = decoder.decode(chunk, final=not chunk)
-        except UnicodeDecodeError as error:
-            before = error.object[: error.start]
-            line += before.decode(encoding, "ignore").count("\n")
-            raise CorpusError(
-                f"{name}:{line}: not {encoding} (byte 0x{error.object[error.start]:02x}); set "
-                "the file's true encoding, or convert it to UTF-8"
-            ) from None
-        line += text.count("\n")
-        yield text.encode()

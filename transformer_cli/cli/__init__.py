@@ -4,7 +4,6 @@ import gc
 import os
 import signal
 import sys
-from contextlib import ExitStack
 from types import FrameType
 from typing import Annotated, Any, NoReturn
 
@@ -114,7 +113,6 @@ class _Commands(TyperGroup):
 _app = typer.Typer(
     name="transformer-cli",
     cls=_Commands,
-    add_completion=False,
     rich_markup_mode=None,  # rich costs --help a third of its time
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
@@ -169,20 +167,11 @@ def _load(entry: registry.Entry, every: bool = True) -> Any:
 
 
 def app(arguments: list[str], standalone_mode: bool = True) -> Any:
-    """Run a command line, to which extensions may add by the interface ``program``.
-
-    The ``load`` of an entry is a context manager, given the group of commands and the arguments. It
-    is used where there are options before a command's name, and where a shell completes a line.
-    """
+    """Run a command line."""
     group = typer.main.get_command(_app)
     assert isinstance(group, TyperGroup)
     group.commands = {name: _LazyCommand(entry) for name, entry in list_commands().items()}
-    with ExitStack() as stack:
-        is_completing = "_TRANSFORMER_CLI_COMPLETE" in os.environ
-        concerns_program = is_completing or arguments[0].startswith("-")
-        for entry in registry.entries("program").values() if concerns_program else ():
-            stack.enter_context(entry.load()(group, arguments))
-        return group(arguments, standalone_mode=standalone_mode)
+    return group(arguments, standalone_mode=standalone_mode)
 
 
 def main() -> NoReturn:
@@ -219,7 +208,7 @@ def _run() -> int:
     arguments = sys.argv[1:]
     try:
         # Several processes would all do the same work and write to the same place.
-        alone = arguments and arguments[0] not in ("train", "translate")
+        alone = arguments and arguments[0] != "train"
         if alone and not arguments[0].startswith("-") and Ranks.from_env().size > 1:
             raise UsageError(f"{arguments[0]}: works in one process; start it without torchrun")
         code = app(arguments or ["--help"], standalone_mode=False)

@@ -49,19 +49,7 @@ def argument(metavar: str, about: str, show_default: bool = False, **others: Any
 
 def option(metavar: str | None, about: str, *names: str, **others: Any) -> Any:
     """Describe an option, for ``Annotated``; without names, the field's name is its name."""
-    if metavar is not None:  # or typer knows the choices
-        others["autocompletion"] = _completer(metavar)
     return typer.Option(*names, metavar=metavar, help=about, **others)
-
-
-def _completer(metavar: str) -> Any:
-    """Return what completes a value in a shell, by what stands for it in ``--help``."""
-
-    def complete(context: typer.Context, incomplete: str) -> list[Any]:
-        added = registry.entries("completion").values()
-        return [each for one in added for each in one.load()(metavar, context, incomplete)]
-
-    return complete
 
 
 def flag(about: str, name: str) -> Any:

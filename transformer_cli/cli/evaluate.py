@@ -60,7 +60,6 @@ class TextOptions(CommandOptions):
     split: options.Split = None
     src: Annotated[Path | None, option("FILE", "Source text, instead of a split.")] = None
     ref: Annotated[Path | None, option("FILE", "Reference translations of --src.")] = None
-    encoding: options.Encoding = None
     output: Annotated[
         Path | None, option("FILE", "Save the translations, line by line.", "--output", "-o")
     ] = None
@@ -81,8 +80,6 @@ class EvaluateOptions(options.HardwareOptions, TextOptions):
         if self.output is not None:
             inputs = [("--src", self.src), ("--ref", self.ref), *self.extra_inputs()]
             options.check_output(self.output, "-o", inputs, [self.run, *self.extra_runs()])
-        if self.encoding is not None and self.src is None:
-            raise UsageError("evaluate: --encoding is for --src and --ref; leave it out")
 
 
 @declared_by(EvaluateOptions, "evaluate")
@@ -123,7 +120,7 @@ def _read_text(
         raise UsageError("evaluate: give --split, or --src and --ref")
     for path in (src, ref):
         plain_text.check_is_text(path, "lines of text")
-    return str(src), corpus.ParallelFiles(src, ref, once=True, encoding=given.encoding).read()
+    return str(src), corpus.ParallelFiles(src, ref, once=True).read()
 
 
 def _evaluate(

@@ -1,21 +1,18 @@
 """Options that several commands share."""
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from transformer_cli.base.errors import (
     InputError,
     MissingExtraError,
     UsageError,
     did_you_mean,
-    shorten_middle,
 )
 from transformer_cli.base.packages import lazy_imports
-from transformer_cli.base.ranks import count_cores
 from transformer_cli.base.registry import entries, find
 from transformer_cli.cli.declaring import CommandOptions, ExtraOptions, argument, flag, option
 from transformer_cli.config.choices import (
@@ -26,13 +23,8 @@ from transformer_cli.config.choices import (
 )
 
 with lazy_imports():
-    from transformer_cli.base import files, locations, text_files, workers
+    from transformer_cli.base import files, locations, text_files
     from transformer_cli.runs import directory
-
-if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
-    OpenExecutor = Callable[[], AbstractContextManager[Executor]]
 
 
 Config = Annotated[Path, argument("CONFIG", "YAML file of the experiment.")]
@@ -73,17 +65,6 @@ Split = Annotated[
 ]
 
 
-def _parse_encoding(given: object) -> str:
-    if encoding := text_files.find_encoding(str(given), utf16=True):
-        return encoding
-    found = shorten_middle(str(given), 40)
-    raise UsageError(f"--encoding: expected an encoding such as cp1252 or utf-16, found '{found}'")
-
-
-Encoding = Annotated[
-    str | None,
-    option("NAME", "Encoding of the text, if not UTF-8; cp1252, say.", parser=_parse_encoding),
-]
 _ENGINES = ("auto", "torch", *entries("engine"))
 
 
@@ -137,30 +118,6 @@ def prefix_errors(prefix: str, suffix: str = "") -> Iterator[None]:
         yield
     except (UsageError, InputError, MissingExtraError) as error:
         raise type(error)(f"{prefix}{error}{suffix}") from error
-
-
-@dataclass(frozen=True)
-class ExecutorOptions(ExtraOptions):
-    """Options of an extension that say where the work of a command is done."""
-
-    def find_executor(self, place: Path) -> "OpenExecutor | None":
-        """Return what opens an executor whose workers see ``place``; None: none is asked for.
-
-        The place need not be there yet, and may be a URL. What is wrong with the options is an
-        error at once.
-        """
-        raise NotImplementedError
-
-
-def find_executor(given: CommandOptions, place: Path) -> "OpenExecutor | None":
-    """Return what opens the executor that an extension's options ask for; None: they do not."""
-    asked = (each for each in given.extras if isinstance(each, ExecutorOptions))
-    return next(filter(None, (each.find_executor(place) for each in asked)), None)
-
-
-def choose_executor(given: CommandOptions, place: Path) -> "OpenExecutor":
-    """Return what opens the executor that is asked for, or one of this machine's cores."""
-    return find_executor(given, place) or partial(workers.open_pool, count_cores())
 
 
 def read_path(given: object) -> Path:

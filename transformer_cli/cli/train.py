@@ -23,6 +23,7 @@ from transformer_cli.cli.options import TrainExtra, TrainOptions
 from transformer_cli.cli.process import exit_code, stop_requests
 
 with lazy_imports():
+    from transformer_cli.base import workers
     from transformer_cli.config import differences, yaml
     from transformer_cli.data import kinds
     from transformer_cli.evaluation import best_checkpoint, scoring as evaluations
@@ -117,7 +118,7 @@ def _make_request(given: TrainOptions) -> "preparation.TrainRequest":
         run=run,
         overwrite=starts_again,
         allow_suspect_data=given.allow_suspect_data,
-        open_executor=options.choose_executor(given, run.path),
+        open_executor=workers.find_executor(given.extras, run.path),
         is_dry=given.dry_run,
     )
 

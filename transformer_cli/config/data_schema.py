@@ -15,23 +15,15 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from transformer_cli.base.locations import fetched_from
-from transformer_cli.base.text_files import find_encoding
 from transformer_cli.config.sections import (
     FilePath,
     Kinds,
     Language,
     Section,
-    expected,
     setting,
 )
 
 _SHA256 = "^[0-9A-Fa-f]{64}$"
-
-
-def _check_encoding(value: object) -> str:
-    if encoding := find_encoding(str(value), utf16=True):
-        return encoding
-    raise expected("an encoding such as cp1252 or utf-16")
 
 
 def _read_sums(value: object) -> object:
@@ -58,9 +50,6 @@ class TextFiles(Section):
         None,
         "SHA-256 of the file or archive that is fetched, if a path is an https:// URL; of two, a "
         "list, src's first",
-    )
-    encoding: Annotated[str, BeforeValidator(_check_encoding)] | None = setting(
-        None, "encoding of text, TSV and JSONL that are not UTF-8, such as cp1252 or utf-16"
     )
 
     @model_validator(mode="after")

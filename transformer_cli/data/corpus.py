@@ -84,8 +84,6 @@ class ParallelFiles(PairSource):
 
     src: Path
     tgt: Path
-    encoding: str | None = field(default=None, kw_only=True)
-    """None: UTF-8."""
     once: bool = field(default=False, compare=False, kw_only=True)
     """Whether a user has named them to be read once; see ``open_text``."""
 
@@ -100,9 +98,7 @@ class ParallelFiles(PairSource):
         Raises:
             CorpusError: a side cannot be read, or at the end: the line counts differ, or are 0.
         """
-        src_lines, tgt_lines = (
-            stream_lines(path, self.once, self.encoding) for path in (self.src, self.tgt)
-        )
+        src_lines, tgt_lines = (stream_lines(path, self.once) for path in (self.src, self.tgt))
         count = src_rest = 0
         for src in src_lines:
             tgt = next(tgt_lines, None)
@@ -124,11 +120,11 @@ class ParallelFiles(PairSource):
 
     def source_sha256(self) -> str:
         """Return a SHA-256 of both sides' decompressed bytes; see ``hash_files``."""
-        return hash_files(self.paths, self.encoding)
+        return hash_files(self.paths)
 
     def mtime_key(self) -> str | None:
         """Return the key of both files; see ``mtime_key_of``."""
-        return mtime_key_of(self.paths, self.encoding)
+        return mtime_key_of(self.paths)
 
     def read(self) -> ParallelText:
         """Read all pairs into memory; raise what ``pairs`` does."""

@@ -104,7 +104,7 @@ class FilesKind(CorpusKind[FilesData]):
         """Return a pair of files, which are not looked at before they are read."""
         pair = self._pairs[split]
         src, tgt = map(_find_file, (pair.src, pair.tgt), pair.sums)
-        return ParallelFiles(src, tgt, encoding=pair.encoding)
+        return ParallelFiles(src, tgt)
 
     def is_here(self, split: str, place: Path | None) -> bool:
         """Return whether neither side has to be fetched."""

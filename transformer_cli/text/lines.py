@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 MAX_LINE_BYTES = 1 << 22
 """Longest line that is read: what has no line ends is no text, and might not fit into memory."""
-_ENCODING_KEYS = " (`encoding` NAME; in a configuration, encoding: NAME)"
 _TAR_MAGICS = b"ustar\x0000", b"ustar  \x00"  # POSIX' and GNU's
 SPACELESS = (
     "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
@@ -191,9 +190,9 @@ def _search_by_turns(searches: Sequence[Search]) -> Search:
 # --- reading -------------------------------------------------------------------------------------
 
 
-def stream_lines(path: Path, once: bool = False, encoding: str | None = None) -> Iterator[str]:
+def stream_lines(path: Path, once: bool = False) -> Iterator[str]:
     """Yield the lines of a text file, compressed or not; raise what ``decode_lines`` does."""
-    with open_text(path, once, encoding=encoding) as file:
+    with open_text(path, once) as file:
         yield from decode_lines(bounded_lines(file, str(path)), str(path))
 
 
@@ -241,8 +240,7 @@ def without_byte_order_mark(first_line: bytes, name: str) -> bytes:
         raise CorpusError(f"{name}: is a tar archive; unpack it, and name the files in it")
     if found := _find_utf16(first_line):
         raise CorpusError(
-            f"{name}: is UTF-16, not UTF-8; set its encoding to {found}{_ENCODING_KEYS}, or "
-            f"convert it, for example with iconv -f {found.upper()} -t UTF-8"
+            f"{name}: is UTF-16, not UTF-8; convert it with iconv -f {found} -t UTF-8"
         )
     return first_line
 
@@ -250,10 +248,10 @@ def without_byte_order_mark(first_line: bytes, name: str) -> bytes:
 def _find_utf16(first_line: bytes) -> str | None:
     """Return the name of the UTF-16 that a line seems to be in; None: it is in none."""
     if first_line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "utf-16"
+        return "UTF-16"
     # Without a mark, every other byte of most text is 0.
     head = first_line[:64]
-    for name, zeros in (("utf-16-be", head[::2].count(0)), ("utf-16-le", head[1::2].count(0))):
+    for name, zeros in (("UTF-16BE", head[::2].count(0)), ("UTF-16LE", head[1::2].count(0))):
         if len(head) > 4 and zeros * 5 >= len(head) * 2:
             return name
     return None
@@ -269,6 +267,5 @@ def decode_line(raw: bytes, name: str, number: int, errors: DecodingErrors = "st
         column = len(raw[: error.start].decode("utf-8")) + 1
         raise CorpusError(
             f"{name}:{number}: not UTF-8 (byte 0x{raw[error.start]:02x} at column {column} of "
-            f"the line); set the file's encoding{_ENCODING_KEYS}, or convert it to UTF-8, for "
-            "example with iconv"
+            "the line); convert the file with iconv -f NAME -t UTF-8, where NAME is its encoding"
         ) from error

@@ -5,9 +5,9 @@ and open what it has made. A dry run prepares in a temporary directory what its 
 """
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Executor
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial, reduce
 from pathlib import Path
@@ -19,7 +19,7 @@ from transformer_cli.base import registry
 from transformer_cli.base.errors import ConfigError, CorpusError, RunError
 from transformer_cli.base.messages import log, warn
 from transformer_cli.base.ranks import Ranks
-from transformer_cli.base.workers import SerialExecutor
+from transformer_cli.base.workers import OpenExecutor, SerialExecutor
 from transformer_cli.base.writing import whole_directory
 from transformer_cli.config.data_schema import DataConfig
 from transformer_cli.config.schema import Config
@@ -74,7 +74,7 @@ class TrainRequest:
     run: RunDirectory
     overwrite: bool  # whether to rename an earlier run, and start again
     allow_suspect_data: bool
-    open_executor: Callable[[], AbstractContextManager[Executor]]  # of what reads its text
+    open_executor: OpenExecutor  # of what reads its text
     is_training: bool = True  # or else its data is prepared only
     is_dry: bool = False  # whether nothing is written to the run
 

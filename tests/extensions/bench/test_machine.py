@@ -2,22 +2,13 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from cli import process
 
-from transformer_cli.base import packages
 from transformer_cli.extensions.bench import machine
-from transformer_cli.training import resources as precisions
 
 
-@pytest.fixture(autouse=True)
-def _measure_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(precisions, "measure_gain", lambda: 1.1)
-
-
-def test_facts_have_versions_and_the_probe() -> None:
+def test_facts_have_versions_and_the_device() -> None:
     facts = machine.describe_machine("cpu")
     assert facts["torch"] == version("torch")
-    assert facts["precision"] == "float32, as bfloat16 is only 1.10 times as fast"
     assert facts["device"] == "cpu"
     assert all(facts.values())
 
@@ -41,20 +32,3 @@ def test_processors(
     found = machine.describe_processor(tmp_path / "cpuinfo")
     assert all(found)
     assert all(one in (None, two) for one, two in zip(expected, found, strict=True))
-
-
-def _find_no_bfloat16() -> None:
-    precisions.measure_gain = lambda: 0.0
-
-
-@pytest.mark.parametrize("words", [("--version", "--verbose"), ("--verbose", "--version")])
-def test_it_is_printed_for_an_issue(words: tuple[str, ...]) -> None:
-    finished = process.run(*words, before=_find_no_bfloat16)
-    assert (finished.code, finished.err) == (0, "")
-    lines = dict(line.split(None, 1) for line in finished.out.splitlines())
-    assert lines["transformer-cli"] == packages.__version__
-    assert lines["precision"] == "float32, as the processor has no bfloat16"
-
-
-def test_verbose_is_for_the_version() -> None:
-    process.assert_refused(process.run("--verbose", "init"), 2, "--verbose: is for --version")

@@ -60,10 +60,3 @@ def test_a_text_is_the_same_however_it_is_packed(tmp_path: Path) -> None:
     assert list(text.blocks()) == [list(expected.pairs())]
     plain = ParallelFiles(written(tmp_path / "src", "ein\u2028Hund\n\n".encode()), tgt)
     assert text.source_sha256() == plain.source_sha256()
-
-
-def test_text_is_read_in_its_encoding(tmp_path: Path) -> None:
-    lines = ["Ein Hund läuft.", "", "Größe: 3 §"] * 20_000  # more than one block
-    data = gzip.compress("\r\n".join(lines).encode("utf-16"))
-    path = written(tmp_path / "a.txt.gz", data)
-    assert list(stream_lines(path, encoding="utf-16")) == lines

@@ -169,19 +169,11 @@ def test_mistakes_are_one_line_and_nothing_is_written(
     assert tree(here) == before
 
 
-def test_text_in_another_encoding_needs_its_name_and_gets_it_in_the_configuration(
-    here: Path,
-) -> None:
+def test_text_in_another_encoding_is_refused(here: Path) -> None:
     for path in here.glob("a.*"):
         text = path.read_text(encoding="utf-8").replace("e", "é")
         path.write_text(text, encoding="cp1252", errors="ignore")
-    assert_refused(run("init", *OWN, cwd=here), 1, "--encoding NAME")
-    tests = ("--test-src", "a.de", "--test-tgt", "a.en")
-    finished = run("init", *OWN, *tests, "--encoding", "windows-1252", cwd=here)
-    assert finished.code == 0, finished.err
-    data = load_config(here / "configs" / "own_de_en.yaml").data
-    assert isinstance(data, CorpusData)
-    assert [data.sources[0].encoding, data.test["test"].encoding] == ["cp1252"] * 2
+    assert_refused(run("init", *OWN, cwd=here), 1, "not UTF-8", "iconv -f NAME -t UTF-8")
 
 
 def test_a_second_text_of_the_same_languages_gets_a_name_of_its_own(here: Path) -> None:

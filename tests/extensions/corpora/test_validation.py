@@ -112,18 +112,6 @@ def test_a_source_that_is_a_bare_path_is_answered_with_an_example(
     assert refusal == f"x.yaml:5: {message}"
 
 
-@pytest.mark.parametrize(
-    ("encoding", "found"),
-    [("'{input}'", "the text '{input}'"), ("16", "16")],
-)
-def test_an_unknown_encoding_is_refused(encoding: str, found: str) -> None:
-    refusal = refusal_of(
-        "data:\n  kind: corpus\n  src_lang: de\n  tgt_lang: en\n  split: {val: 1}\n"
-        f"  sources:\n    - {{src: a, tgt: b, encoding: {encoding}}}\ntokenizer: {{kind: words}}\n"
-    )
-    assert refusal.endswith(f": expected an encoding such as cp1252 or utf-16, found {found}")
-
-
 def test_paths_of_added_pairs_start_here() -> None:
     config = validate(
         "data: {kind: toy, more: [{src: a, tgt: ~/b}, {src: /c, tgt: d}]}\n"

@@ -14,7 +14,7 @@ import sentencex
 
 from extensions.documents.fakes import filled
 from transformer_cli.base.errors import TransformerCliError
-from transformer_cli.base.text_files import find_encoding
+from transformer_cli.extensions.corpora.charsets import find_encoding
 from transformer_cli.extensions.corpora.opening import open_source
 from transformer_cli.extensions.corpora.settings import SourceConfig
 from transformer_cli.extensions.documents.sentences import cut_sentences

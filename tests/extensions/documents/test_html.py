@@ -7,7 +7,6 @@ import pytest
 from extensions.documents.fakes import Line, filled, read, reverse, shout, translating
 from transformer_cli.base.errors import InputError
 from transformer_cli.extensions.documents.filling import fill
-from transformer_cli.extensions.documents.formats import read_document
 
 PAGE = """\
 <!DOCTYPE html>
@@ -120,18 +119,16 @@ def test_encodings_stay(tmp_path: Path) -> None:
     assert data == text.replace("é", "É").encode("latin-1")
 
 
-def test_a_page_without_a_charset_is_read_as_the_user_says(tmp_path: Path) -> None:
-    page = "<p>ł €</p>".encode("cp1250")
-    with pytest.raises(
-        InputError, match=r"x.html:1: not utf-8 .* set its encoding with --encoding"
-    ):
-        read(tmp_path / "x.html", page)
-    document = read_document(tmp_path / "x.html", ("en", "de"), encoding="cp1250")
+def test_characters_that_the_charset_lacks_are_references(tmp_path: Path) -> None:
+    page = "<meta charset=cp1250><p>ł €</p>".encode("cp1250")
+    document = read(tmp_path / "x.html", page)
     written = fill(document, translating(lambda _: Line("ł ğ"))).data
-    assert written == "<p>ł &#287;</p>".encode("cp1250")
-    (tmp_path / "x.html").write_bytes("<p>é</p>".encode("utf-16-le"))
-    document = read_document(tmp_path / "x.html", ("en", "de"), encoding="utf-16-le")
-    assert document.segments[0].text == "é"
+    assert written == "<meta charset=cp1250><p>ł &#287;</p>".encode("cp1250")
+
+
+def test_a_page_without_a_charset_is_utf8(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"x.html:1: not utf-8 .* iconv -f NAME -t UTF-8"):
+        read(tmp_path / "x.html", "<p>ł €</p>".encode("cp1250"))
 
 
 @pytest.mark.parametrize(

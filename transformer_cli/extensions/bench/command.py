@@ -28,8 +28,7 @@ def bench(json: options.Json = False, device: options.Device = "auto") -> None:
     random weights and random sentences, in each precision that the machine has, by one thread and
     by all. Other work on the machine makes both slower. Tokens are those of the target.
 
-    With --json there is one object, with what --version --verbose prints in it, to compare machines
-    by.
+    With --json there is one object, which also has facts about the machine, to compare machines by.
 
     \b
     Example:

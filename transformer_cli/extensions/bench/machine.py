@@ -1,4 +1,4 @@
-"""Facts about this machine and its installed packages, for bug reports and benchmarks."""
+"""Facts about this machine and its installed packages, for benchmarks."""
 
 import os
 import platform
@@ -11,7 +11,7 @@ from transformer_cli.base.errors import size
 from transformer_cli.base.packages import __version__
 from transformer_cli.base.ranks import count_cores
 from transformer_cli.config.choices import DeviceName
-from transformer_cli.model.device import choose_device, choose_precision
+from transformer_cli.model.device import choose_device
 from transformer_cli.training import resources
 
 _PACKAGES = (
@@ -39,7 +39,6 @@ def describe_machine(device_name: DeviceName = "auto") -> dict[str, str]:
         "memory": size(resources.memory_of(torch.device("cpu"))),
         **{name: _version_of(name) or "not installed" for name in _PACKAGES},
         "device": _describe_device(device),
-        "precision": _describe_precision(device),
     }
 
 
@@ -68,14 +67,3 @@ def _describe_device(device: torch.device) -> str:
         return device.type
     name, memory = torch.cuda.get_device_name(device), size(resources.memory_of(device))
     return f"{name}, {memory}, CUDA {torch.version.cuda}"
-
-
-def _describe_precision(device: torch.device) -> str:
-    """Return what ``train --precision auto`` would choose, and the speed that decides it."""
-    if device.type != "cpu":
-        return str(choose_precision("auto", device)).removeprefix("torch.")
-    if not (gain := resources.measure_gain()):
-        return "float32, as the processor has no bfloat16"
-    is_worthwhile = gain >= resources.WORTHWHILE
-    choice = "bfloat16, as it is" if is_worthwhile else "float32, as bfloat16 is only"
-    return f"{choice} {gain:.2f} times as fast"

@@ -2,7 +2,4 @@
 
 api = 1
 needs = ("ctranslate2",)
-provides = {
-    "command": {"bench": {"load": "command:bench"}},
-    "program": {"machine": {"load": "verbose_version:add_verbose"}},
-}
+provides = {"command": {"bench": {"load": "command:bench"}}}

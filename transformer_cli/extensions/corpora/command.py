@@ -14,7 +14,7 @@ from transformer_cli.cli.declaring import CommandOptions, declared_by, option
 from transformer_cli.cli.display import align_columns, say
 
 with lazy_imports():
-    from transformer_cli.base import writing
+    from transformer_cli.base import workers, writing
     from transformer_cli.config import yaml
     from transformer_cli.extensions.corpora import prepared, preparing, settings
     from transformer_cli.runs import directory as directories
@@ -50,7 +50,7 @@ def clean(given: CleanOptions) -> None:
         )
     check_new(given.directory, "-o")
     with writing.claim(given.directory):
-        with options.choose_executor(given, given.directory)() as executor:
+        with workers.find_executor(given.extras, given.directory)() as executor:
             record = preparing.clean_corpus(data, given.directory.resolve(), executor)
         say("\n".join(_lines(record, preparing.list_reasons(data))))
 

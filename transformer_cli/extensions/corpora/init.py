@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 from transformer_cli.base.errors import UsageError, size
 from transformer_cli.base.messages import log
 from transformer_cli.base.packages import lazy_imports
-from transformer_cli.cli import options
 from transformer_cli.cli.declaring import ExtraOptions, option
 from transformer_cli.cli.display import align_columns, say
 
@@ -52,7 +51,6 @@ class TextOptions(ExtraOptions):
     tgt_lang: Annotated[
         str | None, option("CODE", "Target language.  [default: the files' ending]")
     ] = None
-    encoding: options.Encoding = None
     name: Annotated[
         str | None,
         option("NAME", "Name of the configuration.  [default: of the text and its languages]"),
@@ -86,7 +84,7 @@ class TextOptions(ExtraOptions):
                 f"{names[0 if src is None else 1]}: is missing; name both sides of the {split} "
                 f"text, as in {names[0]} a.de {names[1]} a.en"
             )
-        pair = corpus.ParallelFiles(src, tgt, encoding=self.encoding)
+        pair = corpus.ParallelFiles(src, tgt)
         own_text.check_files(pair)
         return pair
 

@@ -92,7 +92,7 @@ def open_source(
         tgt_field = source.tgt_field or f"translation.{tgt_lang}"
         return FieldsReader(*of_hub, (src_field, tgt_field), is_parquet=True)
     if source.src is not None and source.tgt is not None:
-        return _open_text_files(source.src, source.tgt, source.sums, source.encoding)
+        return _open_text_files(source.src, source.tgt, source.sums)
     if source.path.is_dir():
         endings = ["mo", "po"] if source.format == "po" else [source.format]
         names = " or ".join(str(source.path / f"*.{ending}") for ending in endings)
@@ -100,10 +100,10 @@ def open_source(
     files = (source.path, find_files(source.path, source.sums[0]), max_bad_units)
     match source:
         case SourceConfig(src_column=int() | str() as src, tgt_column=int() | str() as tgt):
-            return TsvReader(*files, (src, tgt), encoding=source.encoding)
+            return TsvReader(*files, (src, tgt))
         case SourceConfig(src_field=str(src), tgt_field=str(tgt)):
             is_parquet = source.format == "parquet"
-            return FieldsReader(*files, (src, tgt), is_parquet, encoding=source.encoding)
+            return FieldsReader(*files, (src, tgt), is_parquet)
     return (TmxReader if source.format == "tmx" else PoReader)(*files, (src_lang, tgt_lang))
 
 
@@ -126,7 +126,7 @@ def source_of_file(path: Path) -> SourceConfig:
 
 
 def _open_text_files(
-    src: Path, tgt: Path, sums: tuple[str | None, str | None], encoding: str | None = None
+    src: Path, tgt: Path, sums: tuple[str | None, str | None]
 ) -> TextReader | TextFilesReader:
     """Pair up the files that match both paths, by what the wildcards stand for.
 
@@ -149,9 +149,9 @@ def _open_text_files(
             "in sorted order, so make their numbers equal"
         )
     if len(src_files) == 1:
-        return TextReader(src_files[0], tgt_files[0], encoding=encoding)
+        return TextReader(src_files[0], tgt_files[0])
     pairs = zip(src_files, tgt_files, strict=True)
-    return TextFilesReader(tuple(ParallelFiles(*pair, encoding=encoding) for pair in pairs))
+    return TextFilesReader(tuple(ParallelFiles(*pair) for pair in pairs))
 
 
 def _by_parts(wildcards: re.Pattern[str], files: Sequence[Path]) -> dict[tuple[str, ...], Path]:

@@ -44,9 +44,6 @@ class TableOptions(InputOptions):
         is_named = format_of(given.input_) is not None
         return is_named or self.src_column is not None or self.src_field is not None
 
-    def declares_encoding(self, given: TranslateOptions) -> bool:
-        return self.find_text(given).format == "parquet"
-
     def find_text(self, given: TranslateOptions) -> "tables.TextColumn":
         """Return where the text is in the input; UsageError: nothing says so."""
         return tables.find_text(given.input_, self.src_column, self.src_field)

@@ -94,9 +94,8 @@ def configure_own(
 
 
 def _describe_source(directory: Path, pair: ParallelFiles) -> str:
-    encoding = "" if pair.encoding is None else f", encoding: {pair.encoding}"
     src, tgt = (quote_path(_seen_from(directory, path)) for path in pair.paths)
-    return f"{{src: {src}, tgt: {tgt}{encoding}}}"
+    return f"{{src: {src}, tgt: {tgt}}}"
 
 
 def _name_config(name: str | None, kind: str, languages: tuple[str, str], text: str) -> NewConfig:

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from transformer_cli.base.errors import CorpusError
-from transformer_cli.base.text_files import find_encoding, open_text
+from transformer_cli.base.text_files import open_text
 from transformer_cli.config.languages import base_language
+from transformer_cli.extensions.corpora.charsets import find_encoding
 from transformer_cli.extensions.corpora.units import (
     InvalidTextError,
     OddFileError,

@@ -165,8 +165,6 @@ class SourceConfig(TextFiles):
                 self._demand(*(keys if self.format != "hf" else ()))
             elif unused := [key for key in keys if getattr(self, key) is not None]:
                 raise ValueError(f"{unused[0]}: is for {' and '.join(formats)}; leave it out")
-        if self.encoding is not None and self.format not in ("text", "tsv", "jsonl"):
-            raise ValueError("encoding: is for aligned text, TSV and JSONL; leave it out")
         if isinstance(self.split, str) and self.hf is None:
             raise ValueError("split: is true or false; only data sets of hf have splits with names")
         return self

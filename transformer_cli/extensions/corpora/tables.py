@@ -102,7 +102,7 @@ class FieldsReader(UnitReader):
 
     def _records(self, file: Path) -> Numbered[dict[str, Any]]:
         if not self.is_parquet:
-            with open_text(file, encoding=self.encoding) as raw:
+            with open_text(file) as raw:
                 yield from read_jsonl(raw, str(file))
             return
         if is_compressed(file) or not (is_local(file) or is_url(file)):
@@ -346,7 +346,7 @@ class TsvReader(UnitReader):
 
     def units(self, file: Path) -> Iterator[Unit]:
         src_what, tgt_what = (f"column {column}" for column in self.columns)
-        with open_text(file, encoding=self.encoding) as raw:
+        with open_text(file) as raw:
             table = read_tsv(raw, str(file), self.columns)
             src, tgt = table.indices
             for number, row in table.rows:

@@ -8,7 +8,8 @@ from typing import BinaryIO, NamedTuple
 from xml.parsers import expat
 
 from transformer_cli.base.errors import CorpusError
-from transformer_cli.base.text_files import find_encoding, open_text
+from transformer_cli.base.text_files import open_text
+from transformer_cli.extensions.corpora.charsets import find_encoding
 from transformer_cli.extensions.corpora.units import (
     MAX_SIDE_CHARACTERS,
     InvalidTextError,

@@ -73,7 +73,6 @@ class UnitReader(PairSource):
     files: tuple[Path, ...]
     max_bad_units: float
     bad: BadUnits = field(default_factory=BadUnits, compare=False, kw_only=True)
-    encoding: str | None = field(default=None, kw_only=True)  # None: UTF-8, or what a file declares
 
     @abstractmethod
     def units(self, file: Path) -> Iterable[Unit]:
@@ -115,10 +114,10 @@ class UnitReader(PairSource):
             yield error
 
     def source_sha256(self) -> str:
-        return hash_files(self.files, self.encoding)
+        return hash_files(self.files)
 
     def mtime_key(self) -> str | None:
-        return mtime_key_of(self.files, self.encoding)
+        return mtime_key_of(self.files)
 
 
 class InvalidTextError(ValueError):

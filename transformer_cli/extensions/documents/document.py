@@ -12,7 +12,7 @@ from itertools import accumulate, pairwise
 from typing import Literal, NamedTuple, Self
 
 from transformer_cli.base.errors import InputError
-from transformer_cli.base.text_files import find_encoding
+from transformer_cli.extensions.corpora.charsets import find_encoding
 from transformer_cli.text.lines import find_verbatim, has_letters
 
 MAX_BYTES = 1 << 26  # of a document, which is held in memory as a whole
@@ -183,16 +183,21 @@ class Source:
     data: bytes  # its bytes
     languages: tuple[str, str]  # of the run, source and target
     marks_fuzzy: bool = True  # whether what is filled is marked for a person to look at
-    encoding: str | None = None  # of text that declares none; None: UTF-8
 
     def decode(self, declared: str | None) -> tuple[str, str]:
         """Return the text, which gives the same bytes again, and its encoding.
 
-        ``declared`` is what the document says; None: nothing, so that a user may name it.
+        ``declared`` is what the document says; None: nothing.
         """
-        named, advice = self.encoding or "utf-8", "set its encoding with --encoding NAME"
+        named, advice = (
+            "utf-8",
+            "convert it with iconv -f NAME -t UTF-8",
+        )
         if declared is not None:
-            named, advice = find_encoding(declared) or "", "correct the encoding that it declares"
+            named, advice = (
+                find_encoding(declared) or "",
+                "correct the encoding that it declares, or convert it to UTF-8",
+            )
         if not named:
             raise InputError(
                 f"{self.name}: declares the encoding '{(declared or '')[:40]}', which cannot be "
@@ -207,8 +212,7 @@ class Source:
         except UnicodeDecodeError as error:
             line, bad = self.data.count(b"\n", 0, error.start) + 1, self.data[error.start]
             raise InputError(
-                f"{self.name}:{line}: not {encoding} (byte 0x{bad:02x}); {advice}, or convert it "
-                "to UTF-8"
+                f"{self.name}:{line}: not {encoding} (byte 0x{bad:02x}); {advice}"
             ) from None
         except (UnicodeError, LookupError):
             pass

@@ -4,15 +4,14 @@ from typing import Any
 
 api = 1
 needs = ("alignments", "constraints", "corpora", "report", "revision")
-# A format has a class, the endings of its files, and whether they say their own encoding.
+# A format has a class, and the endings of its files.
 _FORMATS: dict[str, dict[str, Any]] = {
-    "po": {"load": "po:PoDocument", "endings": (".po", ".pot"), "declares_encoding": True},
+    "po": {"load": "po:PoDocument", "endings": (".po", ".pot")},
     "xliff": {
         "load": "xliff:XliffDocument",
         "endings": (".xlf", ".xliff"),
-        "declares_encoding": True,
     },
-    "tmx": {"load": "tmx:TmxDocument", "endings": (".tmx",), "declares_encoding": True},
+    "tmx": {"load": "tmx:TmxDocument", "endings": (".tmx",)},
     "html": {"load": "html:HtmlDocument", "endings": (".html", ".htm", ".xhtml", ".xht")},
     "markdown": {
         "load": "markdown:MarkdownDocument",

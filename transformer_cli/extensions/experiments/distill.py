@@ -338,7 +338,7 @@ def compose_student(
             return text_pair(split)
         source = open_text(config, split)
         assert isinstance(source, ParallelFiles)
-        return FilePair(src=source.src, tgt=source.tgt, encoding=source.encoding)
+        return FilePair(src=source.src, tgt=source.tgt)
 
     data: dict[str, object] = {}
     pairs = list(synthetic)

@@ -26,8 +26,8 @@ ORDINARY = """
     mixing more name names near normalization notes objects observers opening options own page
     pieces places plan prepared preparing preview processes protection
     provenance report reserved results rows rules sample
-    sampling schema scope scores search seen show sentences settings shift sorting sources spec split src
-    src_file start stores tables tag template terms text tgt tgt_file tokenizers training translator
+    sampling schema scope scores search seen show sentences settings shift sorting sources spec
+    split src src_file start stores tables tag template terms text tgt tgt_file tokenizers training translator
     environment trial units vocab_size weights xml zip
 """
 # Names that the core still has. A name leaves the list with its last occurrence; none is added.

@@ -52,7 +52,7 @@ def test_an_average_is_of_no_step(own_run: Path) -> None:
 def test_training_goes_on_beside_an_average(own_run: Path) -> None:
     assert run("average", own_run, "--last", "2").code == 0
     config = own_run / "config.yaml"
-    longer = ("--set", "training.epochs=13", "--extend")
+    longer = ("--set", "training.epochs=13")
     finished = run("train", config, "--run-dir", own_run, *longer)
     assert finished.code == 0
     assert "trained 65 steps" in finished.out

@@ -1,9 +1,9 @@
 """Prepare a corpus, or clean it: read, filter and split its sources, and write aligned text.
 
 The sources are read here, part by part, and their text is kept in two files, while tasks for an
-executor look at the pairs of each part. What becomes of each pair is decided here (``deciding.py``),
-and then each is written where it belongs. What comes out depends neither on how the text is cut nor
-on where the tasks run.
+executor look at the pairs of each part. What becomes of each pair is decided by deciding.py, and
+then each is written where it belongs. What comes out depends neither on how the text is cut nor on
+where the tasks run.
 
 Cleaning writes what is left out as well.
 """

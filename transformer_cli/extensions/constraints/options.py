@@ -17,7 +17,7 @@ class ConstraintOptions(ExtraOptions):
     tag: Annotated[
         str | None, option("NAME", "Put this tag of the training data before lines.")
     ] = None
-    terms: Annotated[Path | None, option("FILE", "Terms to keep to: TSV, or TBX.")] = None
+    terms: Annotated[Path | None, option("FILE", "Terms to keep to, TSV.")] = None
 
     def inputs(self) -> list[tuple[str, Path]]:
         return [] if self.terms is None else [("--terms", self.terms)]

@@ -70,7 +70,6 @@ OPTIONS = {
         "--input -i",
         "--output -o",
         "--errors",
-        "--prefix-file",
         "--scores",
         "--checkpoint",
         "--beam-size",

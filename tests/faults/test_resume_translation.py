@@ -30,15 +30,15 @@ TEXT = "".join(f"{line}\n" for line in LINES).encode()
 
 
 def in_small_chunks() -> None:
-    from transformer_cli.inference import stream
+    from transformer_cli.inference import translator
 
-    stream.CHUNK_LINES = CHUNK
+    translator.CHUNK_LINES = CHUNK
 
 
 def in_chunks_of_500(most_bytes: int = resource.RLIM_INFINITY) -> None:
-    from transformer_cli.inference import stream
+    from transformer_cli.inference import translator
 
-    stream.CHUNK_LINES = 500
+    translator.CHUNK_LINES = 500
     resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, resource.RLIM_INFINITY))
 
 

@@ -160,10 +160,10 @@ def test_one_process_goes_on_where_two_were_stopped(
 ) -> None:
     command = small_training(training, tmp_path / "run")
     assert_all(run_ranks(2, *command, *settings(max_steps=20)), 0)
-    alone = run(*command, "--extend")
+    alone = run(*command)
     assert alone.code == 2
     assert "set training.accumulate=2" in alone.err
-    assert run(*command, *settings(accumulate=2), "--extend").code == 0
+    assert run(*command, *settings(accumulate=2)).code == 0
     assert_same_bytes(tmp_path / "run", pair)
 
 

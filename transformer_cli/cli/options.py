@@ -90,7 +90,7 @@ Precision = Annotated[
     PrecisionName, option(None, "Precision of matmuls; auto is bfloat16 on a GPU.")
 ]
 TrainingPrecision = Annotated[
-    PrecisionName, option(None, "Precision of matmuls; auto is bfloat16 where it is faster.")
+    PrecisionName, option(None, "Precision of matmuls; auto is bfloat16 where the hardware has it.")
 ]
 SearchPrecision = Annotated[
     SearchPrecisionName,
@@ -193,9 +193,6 @@ class RunOptions(CommandOptions):
     run_dir: RunDir = None
     set_: Set = None
     overwrite: Overwrite = False
-    extend: Annotated[
-        bool, flag("Train a complete run further, if the settings now say so.", "--extend")
-    ] = False
     dry_run: Annotated[bool, flag("Print a summary, then exit without training.", "--dry-run")] = (
         False
     )
@@ -214,14 +211,6 @@ class TrainOptions(RunOptions):
     def concerns_extensions(self) -> bool:
         """Return whether the configuration is missing, without which an extension may train."""
         return self.config is None
-
-    def check(self) -> None:
-        """Make sure, before long work, that the options go together."""
-        self.check_extras()
-        if self.extend and self.overwrite:
-            raise UsageError(
-                "--extend: not with --overwrite, which starts over; leave one of them out"
-            )
 
 
 class TrainExtra(ExtraOptions):

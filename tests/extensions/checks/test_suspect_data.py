@@ -69,20 +69,6 @@ def test_of_good_text_nothing_is_said(small: Path) -> None:
     assert (evaluated.code, evaluated.err) == (0, "")
 
 
-def test_check_warns_of_a_split_of_near_copies(small: Path) -> None:
-    for language in ("de", "en"):
-        lines = (small.parent / f"train.{language}").read_text().splitlines(keepends=True)
-        near = "".join(f"other{line[line.index(' ') :]}" for line in lines[-30:])
-        (small.parent / f"news.{language}").write_text(near)
-    assert warnings(train(small)) == []
-    told = run("check", small, cwd=small.parent)
-    of_val, of_news = [line for line in told.out.splitlines() if ": similarity to " in line]
-    assert of_val.startswith("val: ")
-    assert "0.8 or more 0%, " in of_val
-    assert "less 0%" in of_news
-    assert "[near_training]: 30 (100.00%): other" in told.out
-
-
 def _remove(directory: Path) -> None:
     (directory / "news.de").unlink()
 
@@ -120,12 +106,6 @@ def test_test_text_is_looked_at_before_training(
     assert not (small.parent / "runs").exists()
 
 
-def _is_never_measured() -> None:
-    from transformer_cli.training import resources as precisions
-
-    precisions.measure_gain = lambda: pytest.fail("measured")
-
-
 @pytest.mark.parametrize("dry", [["--dry-run"], []])
 @pytest.mark.parametrize(
     ("setting", "code", "told"),
@@ -140,9 +120,7 @@ def _is_never_measured() -> None:
 def test_what_is_wrong_is_found_before_precision_is_measured(
     small: Path, dry: list[str], setting: str, code: int, told: str
 ) -> None:
-    refused = run(
-        "train", small, *dry, "--set", setting, cwd=small.parent, before=_is_never_measured
-    )
+    refused = run("train", small, *dry, "--set", setting, cwd=small.parent)
     assert refused.code == code
     assert told in refused.err
     assert "measured" not in refused.err
@@ -151,7 +129,7 @@ def test_what_is_wrong_is_found_before_precision_is_measured(
 def test_a_run_goes_on_without_its_test_text_and_says_so(small: Path) -> None:
     assert train(small).code == 0
     _remove(small.parent)
-    finished = train(small, "--set", "training.max_steps=3", "--extend")
+    finished = train(small, "--set", "training.max_steps=3")
     assert finished.code == 0
     (warning,) = warnings(finished)
     assert warning.startswith("warning: news: cannot be evaluated on: ")
@@ -240,7 +218,7 @@ def test_shifted_and_leaked_text_is_told_once(small: Path) -> None:
     )
     assert told[1:] == ["warning: news: 10 of 40 pairs are trained on too"]
     # The text is not read again.
-    again = train(small, "--set", "training.max_steps=3", "--extend")
+    again = train(small, "--set", "training.max_steps=3")
     assert (again.code, warnings(again)) == (0, [])
     evaluated = run("evaluate", "runs/small", cwd=directory)
     assert evaluated.err == ""

@@ -40,7 +40,7 @@ def a_run(
         model: settings, as in YAML.
     """
     settings = directory.parent / f"{directory.name}.yaml"
-    settings.write_text(f"data: {{kind: copy}}\ntokenizer: {{kind: words}}\nmodel: {{{model}}}\n")
+    settings.write_text(f"data: {{kind: toy}}\ntokenizer: {{kind: words}}\nmodel: {{{model}}}\n")
     run = RunDirectory(directory)
     run.tokenizer.mkdir(parents=True)
     run.checkpoints.mkdir()

@@ -27,7 +27,7 @@ CPU = torch.device("cpu")
 
 def config(model: dict[str, Any], **training: Any) -> Config:
     small = {"d_model": 16, "num_heads": 2, "d_ff": 24}
-    settings = {"data": {"kind": "copy"}, "tokenizer": {"kind": "words"}, "init": "run"}
+    settings = {"data": {"kind": "toy"}, "tokenizer": {"kind": "words"}, "init": "run"}
     return Config.model_validate({**settings, "model": small | model, "training": training})
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from cli.conftest import Training
 from cli.process import assert_refused, run
+from copied_text import FEWER
 
 ROOT = Path(__file__).parents[3]
 
@@ -114,7 +115,7 @@ def test_a_run_of_the_same_experiment_counts_tokens(training: Training) -> None:
     assert found.out.startswith(f"{training.config}: lengths in tokens of runs/tiny/tokenizer\n")
     named = run("check", training.config, "--run-dir", training.run, "--json", cwd=cwd.parent)
     assert json.loads(named.out)["unit"] == "tokens"
-    other = run("check", training.config, "--set", "data.symbols=7", "--json", cwd=cwd)
+    other = run("check", training.config, "--set", FEWER, "--json", cwd=cwd)
     assert json.loads(other.out)["unit"] == "words"
 
 

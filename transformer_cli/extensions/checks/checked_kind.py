@@ -28,8 +28,6 @@ class FilterReport(NamedTuple):
 class CheckedKind:
     """A kind whose splits are the user's own text files."""
 
-    is_made = False
-    """Whether a rule makes the text, so that nothing can be wrong with it."""
     has_few_words = False
     """Whether all pairs are near one another, as they are made of a few words."""
 
@@ -55,19 +53,9 @@ class CheckedToy(CheckedKind):
     has_few_words = True
 
 
-class CheckedCopy(CheckedKind):
-    """The copy task."""
-
-    is_made = has_few_words = True
-
-
-_OF_CORE = {"toy": CheckedToy, "copy": CheckedCopy}
-
-
 def find_checked(data: DataSection) -> CheckedKind:
     """Return what checks know about the kind of ``data``."""
-    entry = registry.find("checked kind", data.kind)
-    kind: type[CheckedKind] = (
-        _OF_CORE.get(data.kind, CheckedKind) if entry is None else entry.load()
-    )
-    return kind(data)
+    if entry := registry.find("checked kind", data.kind):
+        kind: type[CheckedKind] = entry.load()
+        return kind(data)
+    return (CheckedToy if data.kind == "toy" else CheckedKind)(data)

@@ -149,8 +149,9 @@ def check_corpus(
         unit = "tokens"
     elif has_spaces(data.src_lang) and has_spaces(data.tgt_lang):
         unit = "words"
-    languages = [] if find_checked(data).is_made else [data.src_lang, data.tgt_lang]
-    unknown = [language for language in languages if scripts_of(language) is None]
+    unknown = [
+        language for language in (data.src_lang, data.tgt_lang) if scripts_of(language) is None
+    ]
     report = CorpusReport(unit, unknown, [], [], [], [], [], sorted(set(ignored)))
     kind = open_kind(data)
     with tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory:

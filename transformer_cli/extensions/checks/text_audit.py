@@ -79,8 +79,6 @@ class TextAudit:
 
         A CorpusError is raised if one is missing, misaligned, damaged or blank.
         """
-        if self._checked.is_made:
-            return
         self.expect(dict(self._open_scored()))
         for name, source in [*self._scored.items()]:
             try:
@@ -94,9 +92,8 @@ class TextAudit:
     def expect(self, scored: Sources) -> None:
         """Check the names of all files; the training text will be searched for the scored ones."""
         self._scored = dict(scored)
-        if not self._checked.is_made:
-            for mistake in _find_mistaken_files(self._data, self._trained, scored):
-                self._refuse(mistake)
+        for mistake in _find_mistaken_files(self._data, self._trained, scored):
+            self._refuse(mistake)
 
     def _open_scored(self) -> Iterator[tuple[str, ParallelFiles | ParallelText]]:
         _, *names = open_kind(self._data).split_names()
@@ -122,8 +119,6 @@ class TextAudit:
 
         ``text_sha256`` is that of the whole text.
         """
-        if self._checked.is_made:
-            return
         for name, other in self._sums.items():
             if other == text_sha256:
                 self._refuse(f"{name}: its text is the training text")

@@ -60,7 +60,7 @@ def main() -> None:
     """Measure one kind of job, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     kinds = parser.add_subparsers(required=True)
-    _add_translate(kinds.add_parser("translate", help="files by workers, one by torchrun"))
+    _add_translate(kinds.add_parser("translate", help="files by one process, and by workers"))
     _add_clean(kinds.add_parser("clean", help="a corpus, by a pool and by workers"))
     _add_sweep(kinds.add_parser("sweep", help="four trainings, two at a time"))
     _add_engine(kinds.add_parser("engine", help="empty tasks on many workers of one thread each"))
@@ -136,34 +136,30 @@ def _add_translate(parser: argparse.ArgumentParser) -> None:
 
 
 def _measure_translate(arguments: argparse.Namespace, directory: Path) -> None:
-    """Translate the same lines as files and as one file."""
-    one, many = directory / "one.txt", directory / "in"
+    """Translate the same files by one process, and by workers."""
+    many = directory / "in"
     many.mkdir()
     of_each = -(-arguments.lines // arguments.files)
     lines = _vary(arguments.src, random.Random(1))
-    with one.open("w", encoding="utf-8") as whole:
-        for number in range(arguments.files):
-            text = "".join(islice(lines, of_each))
-            (many / f"{number:03}.txt").write_text(text, encoding="utf-8")
-            whole.write(text)
+    for number in range(arguments.files):
+        text = "".join(islice(lines, of_each))
+        (many / f"{number:03}.txt").write_text(text, encoding="utf-8")
     run = ("translate", str(arguments.run.absolute()), "--engine", arguments.engine)
-    torchrun = ("-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={WORKERS}")
 
-    def command(name: str, input_: Path, *others: str, start: Sequence[str] = ()) -> Contestant:
+    def command(name: str, *others: str) -> Contestant:
         output = directory / f"{name}.out"
-        given = (*start, *PROGRAM, *run, "-i", str(input_), "-o", str(output), *others)
+        given = (*PROGRAM, *run, "-i", str(many), "-o", str(output), *others)
         return Contestant(given, output)
 
-    base = f"torchrun, {WORKERS} processes, one file"
+    base = f"1 process, {WORKERS} threads"
     contestants = {
-        base: command("torchrun", one, "--threads", "1", start=torchrun),
-        f"1 process, {WORKERS} threads": command("alone", many, "--threads", str(WORKERS)),
+        base: command("alone", "--threads", str(WORKERS)),
         f"--cluster, {WORKERS} workers": command(
-            "cluster", many, "--threads", "1", "--cluster", str(write_cluster(directory))
+            "cluster", "--threads", "1", "--cluster", str(write_cluster(directory))
         ),
     }
     taken = run_in_turns(contestants, arguments.rounds)
-    _, alone, cluster = (contestant.output for contestant in contestants.values())
+    alone, cluster = (contestant.output for contestant in contestants.values())
     names = [path.name for path in many.iterdir()]
     assert filecmp.cmpfiles(alone, cluster, names, shallow=False)[0] == names
     print_table(taken, base)

@@ -38,7 +38,7 @@ def check_score_and_train_on(run: Path, fixtures: Path, kind: str) -> None:
     # A rounding may turn the search where the model is in doubt.
     assert scored["scores"]["bleu"]["value"] == pytest.approx(expected["bleu"], abs=3.0)
     step = scored["step"] + 2
-    more = ("--set", "training.epochs=20", "--set", f"training.max_steps={step}", "--extend")
+    more = ("--set", "training.epochs=20", "--set", f"training.max_steps={step}")
     config = fixtures / f"{kind}.yaml"
     finished = process.run("train", config, "--run-dir", run, *more, cwd=run.parent)
     assert finished.code == 0, finished.err

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the stand-in is
 COMMANDS = [
     ["vocab", "tiny.yaml"],
     ["train", "tiny.yaml"],
-    ["train", "tiny.yaml", "--set", "training.epochs=20", "--extend"],
+    ["train", "tiny.yaml", "--set", "training.epochs=20"],
     ["train", "tiny.yaml", "--overwrite"],
     ["average", "runs/tiny", "--last", "2"],
     ["evaluate", "runs/tiny", "-o", "scored.txt"],

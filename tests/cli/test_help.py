@@ -43,7 +43,6 @@ OPTIONS = {
         "--run-dir",
         "--set",
         "--overwrite",
-        "--extend",
         "--dry-run",
         "--allow-suspect-data",
         "--device",

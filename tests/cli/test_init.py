@@ -65,7 +65,7 @@ def test_what_it_started_from_may_be_deleted(training: Training, config: Path) -
     refused = train(config, config.parent / "other", stopped, steps=2)
     assert_refused(refused, 2, f"init was {init}, now {config.parent / 'other'}")
     shutil.rmtree(init)
-    finished = train(config, init, stopped, "--extend", steps=2)
+    finished = train(config, init, stopped, steps=2)
     assert finished.code == 0, finished.err
     assert "resuming from step 1\n" in finished.err
     for name in ("model.safetensors", "optimizer.safetensors"):

@@ -83,7 +83,6 @@ def test_where_it_is_needed(
         ["evaluate", "{run}"],
         ["compare", "{run}", "{own}"],
         ["translate", "{run}"],
-        ["attention", "{run}", "s1 s2", "-o", "attention.png"],
         ["export", "{run}", "exported", "--format", "hub"],
         ["config", "show", "{config}"],
     ],

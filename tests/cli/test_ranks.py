@@ -1,6 +1,5 @@
-"""Several processes train, validate and translate as one does."""
+"""Several processes train and validate as one does."""
 
-import json
 import os
 import re
 import signal
@@ -161,10 +160,10 @@ def test_one_process_goes_on_where_two_were_stopped(
 ) -> None:
     command = small_training(training, tmp_path / "run")
     assert_all(run_ranks(2, *command, *settings(max_steps=20)), 0)
-    alone = run(*command, "--extend")
+    alone = run(*command)
     assert alone.code == 2
     assert "set training.accumulate=2" in alone.err
-    assert run(*command, *settings(accumulate=2), "--extend").code == 0
+    assert run(*command, *settings(accumulate=2)).code == 0
     assert_same_bytes(tmp_path / "run", pair)
 
 
@@ -204,86 +203,12 @@ def test_a_mistake_is_told_once(training: Training, tmp_path: Path) -> None:
     assert finished[1].err == ""
 
 
-LINES = "".join(f"{1 + n % 6} {1 + n // 6 % 6} {1 + n // 36 % 6}\n" for n in range(101))
-
-
-@pytest.mark.parametrize("lines", [101, 1])
-def test_ranks_translate_into_one_file_in_order(
-    training: Training, tmp_path: Path, lines: int
-) -> None:
-    text = "".join(LINES.splitlines(keepends=True)[:lines])
-    (tmp_path / "in").write_text(text)
-    command: list[str | Path] = ["translate", training.run, "-i", tmp_path / "in", "-o"]
-    assert run(*command, tmp_path / "alone").code == 0
-    finished = run_ranks(3, *command, tmp_path / "both")
-    assert_all(finished, 0)
-    assert [each.out for each in finished] == ["", "", ""]
-    assert (tmp_path / "both").read_text() == (tmp_path / "alone").read_text()
-    assert {path.name for path in tmp_path.iterdir()} == {"in", "alone", "both"}
-
-
-def small_chunks(call: int | None, rank: int) -> None:
-    """Translate few lines at a time; have the leading rank killed before a chunk is on disk."""
-    from transformer_cli.inference import stream
-
-    stream.CHUNK_LINES = 8
-    if call is not None and rank == 0:
-        signal_at("transformer_cli.inference.output:Output", "commit", call)
-
-
-def test_ranks_go_on_with_an_interrupted_translation(training: Training, tmp_path: Path) -> None:
-    (tmp_path / "in").write_text(LINES)
-    command: list[str | Path] = [
-        "translate",
-        training.run,
-        "-i",
-        tmp_path / "in",
-        "-o",
-        tmp_path / "out",
-    ]
-    stopped = run_ranks(2, *command, before=partial(small_chunks, 4))
-    assert [each.code for each in stopped] == [-signal.SIGKILL, 1]
-    assert not (tmp_path / "out").exists()
-    kept = json.loads((tmp_path / "out.partial.json").read_text())["lines"]
-    assert kept == 3 * 2 * 8
-    finished = run_ranks(2, *command, before=partial(small_chunks, None))
-    assert_all(finished, 0)
-    assert "starting again" not in finished[0].err
-    assert run(*command[:-1], tmp_path / "alone").code == 0
-    assert (tmp_path / "out").read_text() == (tmp_path / "alone").read_text()
-    assert {path.name for path in tmp_path.iterdir()} == {"in", "alone", "out"}
-
-
-@pytest.mark.parametrize("command", ["vocab", "evaluate", "compare", "average"])
+@pytest.mark.parametrize("command", ["vocab", "evaluate", "translate", "compare"])
 def test_what_ranks_would_all_do_alike_is_refused(tmp_path: Path, command: str) -> None:
     finished = run_ranks(2, command, "runs/x", cwd=tmp_path)
     assert_all(finished, 2)
     assert f"error: {command}: works in one process; start it without torchrun" in finished[0].err
     assert finished[1].err == ""
-
-
-def test_ranks_translate_no_pipe(training: Training, tmp_path: Path) -> None:
-    finished = run_ranks(2, "translate", training.run, cwd=tmp_path)
-    assert_all(finished, 2)
-    assert "several processes need files" in finished[0].err
-
-
-def test_long_lines_are_named_by_the_rank_that_has_them(training: Training, tmp_path: Path) -> None:
-    lines = ["1 2"] * 7
-    lines[4] = lines[5] = "3 4 " * 600
-    (tmp_path / "in").write_text("".join(f"{line}\n" for line in lines))
-    command: list[str | Path] = [
-        "translate",
-        training.run,
-        "-i",
-        tmp_path / "in",
-        "-o",
-        tmp_path / "out",
-    ]
-    finished = run_ranks(2, *command, "--max-length", "3")
-    assert_all(finished, 0)
-    assert [": line 5: 1,200 tokens" in each.err for each in finished] == [True, False]
-    assert [": line 6: 1,200 tokens" in each.err for each in finished] == [False, True]
 
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone"]

@@ -121,7 +121,7 @@ def test_the_same_command_again_has_nothing_to_do(training: Training, own_run: P
 
 def test_more_epochs_go_on_where_it_stopped(training: Training, own_run: Path) -> None:
     before = records_of(own_run)
-    longer = ("--set", "training.epochs=14", "--extend")
+    longer = ("--set", "training.epochs=14")
     finished = run("train", training.config, "--run-dir", own_run, *longer)
     assert "resuming from step 60\n" in finished.err
     assert finished.out.startswith(f"{own_run}: trained 70 steps in ")
@@ -143,7 +143,7 @@ def test_more_epochs_go_on_where_it_stopped(training: Training, own_run: Path) -
         ("epochs=2", "patience=1", None),
     ],
 )
-def test_a_complete_run_is_trained_further_only_with_extend(
+def test_a_complete_run_is_trained_further_if_the_settings_allow_more(
     config: Path, trained: str, now: str, found: str | None
 ) -> None:
     # At this rate no validation is better than the first one.
@@ -153,27 +153,21 @@ def test_a_complete_run_is_trained_further_only_with_extend(
     assert first.code == 0, first.err
     before = contents(config.parent / "run")
     again = run(*command, "--set", f"training.{now}", cwd=config.parent)
+    assert again.code == 0, again.err
     if found is None:
         assert "nothing left to train" in again.err
-    else:
-        kept = f"keep the old value (training.{trained})"
-        assert_refused(again, 2, "run: is complete at step ", found, "; add --extend", kept)
         assert contents(config.parent / "run") == before
-        extended = run(*command, "--set", f"training.{now}", "--extend", cwd=config.parent)
-        assert "\nresuming from step " in extended.err
+    else:
+        assert f"\nchanged       {found}\n" in again.err
+        assert "\nresuming from step " in again.err
 
 
-def test_a_run_that_was_stopped_needs_no_extend(config: Path) -> None:
+def test_a_run_that_was_stopped_is_trained_further(config: Path) -> None:
     command = ("train", config, "--run-dir", "run")
     stop = partial(signal_at, "transformer_cli.training.trainer:Trainer", "_update", 12)
     assert run(*command, cwd=config.parent, before=stop).code == -signal.SIGKILL
     longer = run(*command, "--set", "training.epochs=13", cwd=config.parent)
     assert (longer.code, "resuming from step 10\n" in longer.err) == (0, True)
-
-
-def test_extend_is_not_for_what_begins_a_run(config: Path) -> None:
-    refused = run("train", config, "--extend", "--overwrite")
-    assert_refused(refused, 2, "--extend: not with --overwrite")
 
 
 def test_what_is_changed_is_said(tmp_path: Path) -> None:
@@ -188,24 +182,17 @@ def test_what_is_changed_is_said(tmp_path: Path) -> None:
 
     searched = run(*command, "--set", "decoding.beam_size=3")
     assert "\nchanged       decoding.beam_size was 1, now 3\n" in searched.err
-    assert f"nothing left to train: 60 steps are done\n{tmp_path}/run/config.yaml: " in searched.err
+    assert "nothing left to train: 60 steps are done\n" in searched.err
+    assert "beam_size: 3\n" in (tmp_path / "run" / "config.yaml").read_text()
 
     shorter = run(*command, "--set", "decoding.beam_size=3", "--set", "training.epochs=6")
-    kept = "keeps the settings of the finished training: training.epochs 12\n"
-    assert f"{tmp_path}/run/config.yaml: {kept}" in shorter.err
+    assert "nothing left to train: 60 steps are done\n" in shorter.err
     settings = (tmp_path / "run" / "config.yaml").read_text()
     assert ("epochs: 12\n" in settings, "epochs: 6\n" in settings) == (True, False)
 
     longer = ("--set", "training.epochs=16", "--precision", "bfloat16")
-    for refused in (run(*command, *longer), run(*command, *longer, "--dry-run")):
-        assert_refused(
-            refused,
-            2,
-            f"{tmp_path}/run: is complete at step 60, and would be trained further: "
-            "training.epochs was 12, now 16; add --extend",
-        )
-    dry = run(*command, *longer, "--extend", "--dry-run")
-    gone_on = run(*command, *longer, "--extend")
+    dry = run(*command, *longer, "--dry-run")
+    gone_on = run(*command, *longer)
     assert (dry.code, gone_on.code) == (0, 0), gone_on.err
     for said in (dry.out, gone_on.err):
         _, _, said = said.partition("\nchanged       ")
@@ -261,7 +248,7 @@ def test_an_averaged_model_is_trained_and_read_like_any_other(config: Path) -> N
     )
 
     def train(run_dir: Path, steps: int) -> str:
-        settings = (*levers, "--set", f"training.max_steps={steps}", "--extend")
+        settings = (*levers, "--set", f"training.max_steps={steps}")
         finished = run("train", config, "--run-dir", run_dir, *settings)
         assert finished.code == 0, finished.err
         return finished.err
@@ -289,11 +276,8 @@ def test_patience_ends_the_training_for_good(config: Path) -> None:
     # Without learning no validation is better than the first.
     still = ("--set", "training.schedule.peak=1e-30", "--set", "training.patience=1")
     command = ("train", config, "--run-dir", config.parent / "run", *still)
-    first, again, dry = run(*command), run(*command, "--extend"), run(*command, "--dry-run")
+    first, again, dry = run(*command), run(*command), run(*command, "--dry-run")
     assert first.out.startswith(f"{config.parent / 'run'}: trained 40 steps in ")
-    further = "to train further, raise training.patience, now 1, and add --extend\n"
-    assert further in again.err
-    assert further not in first.err
     assert "forecast" not in again.err + dry.out
     why = "ended early, after 1 validation without a better one (training.patience)\n"
     assert f"; {why}" in first.out

@@ -1,4 +1,4 @@
-"""What ``translate`` writes beside plain text, and how that goes together with files and ranks."""
+"""What ``translate`` writes beside plain text, and how that goes together with files."""
 
 import json
 from functools import partial
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Training
-from cli.process import assert_refused, run, run_ranks, signal_at
+from cli.process import assert_refused, run, signal_at
 from transformer_cli.base.text_files import compressor
 
 TEXT = "1 2 3 4\n\n4 3 2 1\n5 5\n"
@@ -21,7 +21,7 @@ def here(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def in_small_chunks(rank: int = 0) -> None:
+def in_small_chunks() -> None:
     from transformer_cli.inference import stream
 
     stream.CHUNK_LINES = 1
@@ -167,21 +167,4 @@ def test_an_interrupted_translation_goes_on_in_the_same_form_alone(
     assert run(*command, cwd=here, before=killed_at_the_last_line).code < 0
     finished = go_on(*command)
     assert (finished.code, finished.err) == (0, "")
-    assert (here / "out").read_text() == expected
-
-
-def test_ranks_write_what_one_process_does(training: Training, here: Path) -> None:
-    options = ["--n-best", "2", "--prefix-file", "starts"]
-    expected = translate(training, here, *options)
-    command: list[str | Path] = [
-        "translate",
-        training.run,
-        "-i",
-        "in",
-        "-o",
-        "out",
-        *options,
-    ]
-    finished = run_ranks(2, *command, cwd=here, before=in_small_chunks)
-    assert [(each.code, each.err) for each in finished] == [(0, ""), (0, "")]
     assert (here / "out").read_text() == expected

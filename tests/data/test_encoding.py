@@ -12,7 +12,7 @@ import pytest
 
 from transformer_cli.base import registry
 from transformer_cli.base.errors import CorpusError, TokenizerError
-from transformer_cli.base.workers import SerialExecutor, open_pool
+from transformer_cli.base.workers import SerialExecutor, find_executor
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.data import corpus
 from transformer_cli.data.corpus import ParallelFiles, ParallelText, StreamedText
@@ -72,7 +72,7 @@ def test_the_store_is_the_same_however_it_is_encoded(
     expected = encode(tmp_path / "here", text, lambda: made)
     assert encode(tmp_path / "memory", in_memory, load) == expected
     assert encode(tmp_path / "twice", text, load, Twice()) == expected
-    with open_pool(2) as pool:
+    with find_executor((), tmp_path)() as pool:
         there = StreamedText.of(files, executor=pool).stats
         assert replace(there, mtime_key=None) == replace(text.stats, mtime_key=None)
         assert encode(tmp_path / "processes", text, load, pool) == expected
@@ -89,7 +89,7 @@ def test_a_workers_trouble_is_one_line(tmp_path: Path, files: ParallelFiles) -> 
     load = partial(load_once, missing, "print")
     with (
         pytest.raises(TokenizerError, match=f"^{missing}[^\n]*cannot be read"),
-        open_pool(2) as pool,
+        find_executor((), tmp_path)() as pool,
     ):
         encode(tmp_path / "store", StreamedText.of(files), load, pool)
     assert not (tmp_path / "store").exists()
@@ -99,7 +99,7 @@ def test_a_workers_trouble_is_one_line(tmp_path: Path, files: ParallelFiles) -> 
 def test_a_mistake_of_ours_is_told_too(tmp_path: Path, files: ParallelFiles) -> None:
     with (
         pytest.raises(TokenizerError, match=r"^the training text cannot be encoded [^\n]*$"),
-        open_pool(2) as pool,
+        find_executor((), tmp_path)() as pool,
     ):
         encode(tmp_path / "store", StreamedText.of(files), dict, pool)  # type: ignore[arg-type]
 

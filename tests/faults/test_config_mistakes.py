@@ -182,7 +182,7 @@ def checkout(tmp_path: Path) -> Path:
 
 def test_a_moved_checkout_goes_on(checkout: Path) -> None:
     moved = checkout.rename(checkout.with_name("elsewhere"))
-    more = ("--set", "training.epochs=2", "--extend")
+    more = ("--set", "training.epochs=2")
     finished = run("train", "files.yaml", "--run-dir", "run", *more, cwd=moved)
     assert finished.code == 0, finished.err
     assert re.search(r"^resuming from step \d+$", finished.err, re.MULTILINE)

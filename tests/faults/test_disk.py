@@ -253,7 +253,7 @@ def test_a_read_only_disk(training: Training, small_disk: Path, command: str, be
 def test_a_run_on_a_disk_that_has_become_read_only(training: Training, small_disk: Path) -> None:
     directory = shutil.copytree(training.run, small_disk / "run")
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
-    longer = ("--set", "training.epochs=13", "--extend")
+    longer = ("--set", "training.epochs=13")
     refused = run("train", training.config, "--run-dir", directory, *longer)
     assert_refused(refused, 1, f"{directory}: cannot be written: Read-only file system")
 

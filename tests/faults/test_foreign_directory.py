@@ -102,7 +102,7 @@ def test_commands_write_nothing_through_links(own_run: Path, tmp_path: Path, who
     replace_by_links(own_run, tmp_path / "outside", whole)
     before = contents(tmp_path / "outside")
     for arguments in (
-        ("train", "tiny.yaml", "--run-dir", "run", "--set", "training.epochs=13", "--extend"),
+        ("train", "tiny.yaml", "--run-dir", "run", "--set", "training.epochs=13"),
         ("train", "tiny.yaml", "--run-dir", "run", "--overwrite"),
         ("vocab", "tiny.yaml", "--run-dir", "run"),
         ("average", "run"),
@@ -295,7 +295,7 @@ READ_OTHERWISE = {
     "base/locations.py",  # a pipe that the user has named
     "base/registry.py",  # its own modules
     "config/shipped.py",
-    "training/resources.py",
+    "extensions/observers/memory.py",
     "cli/init.py",
 }
 

@@ -116,7 +116,7 @@ def commands(own: Path, config: Path) -> list[list[str | Path]]:
     known: list[list[str | Path]] = [
         ["translate", own],
         ["evaluate", own],
-        ["train", config, "--run-dir", own, "--set", "training.epochs=13", "--extend"],
+        ["train", config, "--run-dir", own, "--set", "training.epochs=13"],
         ["average", own, "--last", "2"],
         ["compare", own, own.parent / "other"],
         ["train", config, "--run-dir", own.parent / "heir", "--set", f"init={own}"],
@@ -271,7 +271,7 @@ def test_nothing_is_written_through_links_further_down(
         file.rename(outside / file.name)
         file.symlink_to(outside / file.name)
     before = contents(outside)
-    for asked in (["--set", "training.epochs=13", "--extend"], ["--overwrite", "--set", "seed=2"]):
+    for asked in (["--set", "training.epochs=13"], ["--overwrite", "--set", "seed=2"]):
         assert_in_good_order(run("train", config, "--run-dir", own_run, *asked))
     assert contents(outside) == before
 
@@ -280,7 +280,7 @@ def test_nothing_is_written_through_links_further_down(
 def test_a_run_directory_may_be_a_link_as_a_whole(own_run: Path, config: Path) -> None:
     link = own_run.parent / "link"
     link.symlink_to(own_run)
-    asked = ["--set", "training.epochs=13", "--extend"]
+    asked = ["--set", "training.epochs=13"]
     assert run("train", config, "--run-dir", link, *asked).code == 0
     assert (own_run / "checkpoints" / "step-00000065").is_dir()
 

@@ -54,7 +54,7 @@ def test_weights_that_are_no_numbers_are_refused(
         ["export", own_run, tmp_path / "exported", "--format", "ctranslate2"],
         ["average", own_run],
         ["attention", own_run, "1 2 3", "-o", tmp_path / "picture.png"],
-        ["train", config, "--run-dir", own_run, "--set", "training.epochs=13", "--extend"],
+        ["train", config, "--run-dir", own_run, "--set", "training.epochs=13"],
         ["train", config, "--run-dir", tmp_path / "heir", "--set", f"init={own_run}"],
     ]
     commands = [each for each in commands if has_command(str(each[0]))]

@@ -1,5 +1,7 @@
 """What trainings and evaluations are done with, recorded and read again."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,8 +9,8 @@ import torch
 
 import transformer_cli
 from transformer_cli.runs.metrics_log import (
-    changed_environment,
     describe_environment,
+    last_session,
 )
 
 
@@ -31,14 +33,9 @@ def test_a_gpu_is_recorded_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["device"] == "NVIDIA H100 80GB HBM3"
 
 
-def test_without_a_session_there_is_no_change() -> None:
-    now = describe_environment(torch.device("cpu"), torch.float32)
-    assert changed_environment([{"kind": "train", "step": 50}], now) == []
-
-
-def test_changes_are_against_the_last_session() -> None:
-    now = describe_environment(torch.device("cpu"), torch.float32)
-    then = dict(now)
-    assert changed_environment([session(0, **then)], now) == []
-    changed = changed_environment([session(0), session(5, **then | {"threads": 64})], now)
-    assert [str(each) for each in changed] == [f"threads was 64, now {now['threads']}"]
+def test_the_last_session_is_read(tmp_path: Path) -> None:
+    metrics = tmp_path / "metrics.jsonl"
+    assert last_session(metrics) == {}
+    records = [session(0), session(5, threads=64), {"kind": "train", "step": 50}]
+    metrics.write_text("".join(f"{json.dumps(record)}\n" for record in records))
+    assert last_session(metrics) == session(5, threads=64)

@@ -1,31 +1,45 @@
-"""What computes on text in pieces: this process, or the workers that an extension has.
+"""Who computes on text in pieces: this process, or workers that an extension has.
 
-An extension provides a function that opens an executor of so many workers::
+An extension provides a function that returns what opens an executor, or None if it cannot help
+here. It gets the value of the option that asks for it, and a place that the workers have to see::
 
-    provides = {"pool": {"threads": {"load": "threads:open_pool"}}}
+    provides = {"executor": {"grid": {"load": "grid:find", "option": "grid"},
+                             "threads": {"load": "threads:find"}}}
+
+An entry without an option is used where nothing is asked for.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 from transformer_cli.base import registry
 
+OpenExecutor = Callable[[], AbstractContextManager[Executor]]
 
-@contextmanager
-def open_pool(workers: int) -> Iterator[Executor]:
-    """Yield an executor of so many workers, or of this process if nothing installed has any.
+
+def find_executor(extras: Iterable[object], place: Path, unasked: bool = True) -> OpenExecutor:
+    """Return what opens the executor that a command's options ask for, or else another one.
+
+    Args:
+        extras: the options of extensions.
+        place: where the work reads and writes; it need not be there yet, and may be a URL.
+        unasked: whether it may be one that nothing asks for; else ``SerialExecutor`` is that one.
 
     Raises:
-        WorkerError: a worker has died.
+        UsageError: something is wrong with the options.
     """
-    entry = next(iter(registry.entries("pool").values()), None)
-    if workers == 1 or entry is None:
-        yield SerialExecutor()
-        return
-    with entry.load()(workers) as executor:
-        yield executor
+    asked = {name: value for extra in extras for name, value in vars(extra).items()}
+    found: OpenExecutor | None = None
+    entries = registry.entries("executor").values()
+    for entry in sorted(entries, key=lambda entry: "option" not in entry.facts):
+        option = entry.facts.get("option")
+        value = asked.get(str(option))
+        if found is None and (unasked if option is None else value is not None):
+            found = entry.load()(value, place)
+    return found or SerialExecutor
 
 
 class SerialExecutor(Executor):

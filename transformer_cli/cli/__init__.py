@@ -208,7 +208,7 @@ def _run() -> int:
     arguments = sys.argv[1:]
     try:
         # Several processes would all do the same work and write to the same place.
-        alone = arguments and arguments[0] not in ("train", "translate")
+        alone = arguments and arguments[0] != "train"
         if alone and not arguments[0].startswith("-") and Ranks.from_env().size > 1:
             raise UsageError(f"{arguments[0]}: works in one process; start it without torchrun")
         code = app(arguments or ["--help"], standalone_mode=False)

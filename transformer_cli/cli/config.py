@@ -13,7 +13,7 @@ from transformer_cli.cli.declaring import argument
 from transformer_cli.cli.display import print_error, say
 
 with lazy_imports():
-    from transformer_cli.config import origins, yaml
+    from transformer_cli.config import yaml
     from transformer_cli.runs import directory
 
 config = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -31,36 +31,29 @@ def _config(context: typer.Context) -> None:
         typer.echo(context.get_help())
 
 
-@config.command()
-def show(
-    config: Annotated[
-        Path,
-        argument("CONFIG", "YAML file, or a run directory."),
-    ],
-    set_: options.Set = None,
-) -> None:
-    """Show every setting, and where its value comes from.
+ConfigOrRun = Annotated[Path, argument("CONFIG", "YAML file, or a run directory.")]
 
-    Prints a YAML configuration with bases and defaults resolved. The comment on each line gives the
-    value's origin: file and line, --set or default; and the base's value that it replaces, if any.
+
+@config.command()
+def show(config: ConfigOrRun, set_: options.Set = None) -> None:
+    """Show every setting, as YAML with bases and defaults resolved.
 
     \b
     Example:
       transformer-cli config show configs/toy.yaml --set training.epochs=5
       transformer-cli config show runs/toy
     """
-    file, run = config, None
-    if config.is_dir():
-        run = directory.RunDirectory(config)
-        run.load_config()  # or it is no run
-        run.check_not_exported()
-        file = run.config
-    settings, root = yaml.load_settings(file, set_ or [])
-    found = origins.find_origins(settings, root)
-    if run is not None:
-        for entry in registry.entries("origins").values():
-            found = entry.load()(found, run)
-    say(origins.annotate(settings, found).removesuffix("\n"))
+    say(yaml.dump_config(yaml.load_config(find_file(config), set_ or [])).removesuffix("\n"))
+
+
+def find_file(config: Path) -> Path:
+    """Return the YAML file that is named, or the one of a run directory."""
+    if not config.is_dir():
+        return config
+    run = directory.RunDirectory(config)
+    run.load_config()  # or it is no run
+    run.check_not_exported()
+    return run.config
 
 
 @config.command()
@@ -92,5 +85,6 @@ def validate(
         raise typer.Exit(ConfigError.exit_code)
 
 
+# One of the same name as a command here takes its place.
 for _entry in registry.entries("config command").values():
     config.command(_entry.name)(_entry.load())

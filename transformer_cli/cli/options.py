@@ -1,11 +1,10 @@
 """Options that several commands share."""
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from transformer_cli.base.errors import (
     InputError,
@@ -14,7 +13,6 @@ from transformer_cli.base.errors import (
     did_you_mean,
 )
 from transformer_cli.base.packages import lazy_imports
-from transformer_cli.base.ranks import count_cores
 from transformer_cli.base.registry import entries, find
 from transformer_cli.cli.declaring import CommandOptions, ExtraOptions, argument, flag, option
 from transformer_cli.config.choices import (
@@ -25,13 +23,8 @@ from transformer_cli.config.choices import (
 )
 
 with lazy_imports():
-    from transformer_cli.base import files, locations, text_files, workers
+    from transformer_cli.base import files, locations, text_files
     from transformer_cli.runs import directory
-
-if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
-    OpenExecutor = Callable[[], AbstractContextManager[Executor]]
 
 
 Config = Annotated[Path, argument("CONFIG", "YAML file of the experiment.")]
@@ -97,7 +90,7 @@ Precision = Annotated[
     PrecisionName, option(None, "Precision of matmuls; auto is bfloat16 on a GPU.")
 ]
 TrainingPrecision = Annotated[
-    PrecisionName, option(None, "Precision of matmuls; auto is bfloat16 where it is faster.")
+    PrecisionName, option(None, "Precision of matmuls; auto is bfloat16 where the hardware has it.")
 ]
 SearchPrecision = Annotated[
     SearchPrecisionName,
@@ -125,30 +118,6 @@ def prefix_errors(prefix: str, suffix: str = "") -> Iterator[None]:
         yield
     except (UsageError, InputError, MissingExtraError) as error:
         raise type(error)(f"{prefix}{error}{suffix}") from error
-
-
-@dataclass(frozen=True)
-class ExecutorOptions(ExtraOptions):
-    """Options of an extension that say where the work of a command is done."""
-
-    def find_executor(self, place: Path) -> "OpenExecutor | None":
-        """Return what opens an executor whose workers see ``place``; None: none is asked for.
-
-        The place need not be there yet, and may be a URL. What is wrong with the options is an
-        error at once.
-        """
-        raise NotImplementedError
-
-
-def find_executor(given: CommandOptions, place: Path) -> "OpenExecutor | None":
-    """Return what opens the executor that an extension's options ask for; None: they do not."""
-    asked = (each for each in given.extras if isinstance(each, ExecutorOptions))
-    return next(filter(None, (each.find_executor(place) for each in asked)), None)
-
-
-def choose_executor(given: CommandOptions, place: Path) -> "OpenExecutor":
-    """Return what opens the executor that is asked for, or one of this machine's cores."""
-    return find_executor(given, place) or partial(workers.open_pool, count_cores())
 
 
 def read_path(given: object) -> Path:
@@ -224,9 +193,6 @@ class RunOptions(CommandOptions):
     run_dir: RunDir = None
     set_: Set = None
     overwrite: Overwrite = False
-    extend: Annotated[
-        bool, flag("Train a complete run further, if the settings now say so.", "--extend")
-    ] = False
     dry_run: Annotated[bool, flag("Print a summary, then exit without training.", "--dry-run")] = (
         False
     )
@@ -245,14 +211,6 @@ class TrainOptions(RunOptions):
     def concerns_extensions(self) -> bool:
         """Return whether the configuration is missing, without which an extension may train."""
         return self.config is None
-
-    def check(self) -> None:
-        """Make sure, before long work, that the options go together."""
-        self.check_extras()
-        if self.extend and self.overwrite:
-            raise UsageError(
-                "--extend: not with --overwrite, which starts over; leave one of them out"
-            )
 
 
 class TrainExtra(ExtraOptions):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from transformer_cli.base.errors import ConfigError, UsageError, duration
+from transformer_cli.base.errors import UsageError, duration
 from transformer_cli.base.messages import bar, log
 from transformer_cli.base.metrics import METRICS
 from transformer_cli.base.packages import lazy_imports
@@ -23,7 +23,8 @@ from transformer_cli.cli.options import TrainExtra, TrainOptions
 from transformer_cli.cli.process import exit_code, stop_requests
 
 with lazy_imports():
-    from transformer_cli.config import differences, yaml
+    from transformer_cli.base import workers
+    from transformer_cli.config import yaml
     from transformer_cli.data import kinds
     from transformer_cli.evaluation import best_checkpoint, scoring as evaluations
     from transformer_cli.model import device as devices
@@ -31,7 +32,6 @@ with lazy_imports():
     from transformer_cli.text import tokenizer
     from transformer_cli.training import (
         preparation,
-        resources,
         session as sessions,
         summary,
         trainer as trainers,
@@ -55,7 +55,7 @@ def train(given: TrainOptions) -> None:
     Example:
       transformer-cli train configs/toy.yaml --set training.epochs=12
     """
-    given.check()
+    given.check_extras()
     run = _train
     for extra in given.extras:
         if isinstance(extra, TrainExtra):
@@ -101,13 +101,8 @@ def _make_request(given: TrainOptions) -> "preparation.TrainRequest":
     directory.check_config_files(run.path, files)
     # Restarted by torchrun, it would rename what was trained before the restart.
     starts_again = given.overwrite and not ranks.restarts
-    if not (starts_again or given.extend):
+    if not starts_again:
         initialize.check_resumable(run, config)
-        if extension := initialize.find_extension(run, config):
-            raise ConfigError(
-                f"{run.path}: is {extension}; add `extend` to train it further, or keep the old "
-                f"value ({extension.undone_by})"
-            )
     hint = trained_model.describe_inherited_init(config, root, files[1:])
     if ranks.is_main and hint:
         log(hint)
@@ -117,7 +112,7 @@ def _make_request(given: TrainOptions) -> "preparation.TrainRequest":
         run=run,
         overwrite=starts_again,
         allow_suspect_data=given.allow_suspect_data,
-        open_executor=options.choose_executor(given, run.path),
+        open_executor=workers.find_executor(given.extras, run.path),
         is_dry=given.dry_run,
     )
 
@@ -132,18 +127,16 @@ def _open_training(
     devices.bound_kernel_caches()
     ranks = Ranks.from_env()
     device = devices.choose_device(given.device, ranks)
-    # Both before any text is read, which may take hours.
-    resources.check_memory(config, resources.SMALLEST, device, ranks)
-    devices.choose_precision(given.precision, device)
+    # Before any text is read, which may take hours.
+    preparation.check_training(config, None, device, ranks)
     begun = None if request.overwrite else run
+    earlier = metrics_log.last_session(run.metrics) if begun else {}
+    dtype = devices.choose_training_precision(given.precision, device, earlier.get("precision"))
     notes: list[str] = []
     metrics, select = best_checkpoint.metrics_of_training(config, begun, notes.append)
     is_there = ranks.is_main and begun is not None and begun.config.is_file()
     previous = run.load_config() if is_there else None
     with ranks.init(device) as ranks, preparation.open_data(request, ranks) as data:
-        earlier = metrics_log.read_records(run.metrics) if begun else ()
-        # To measure what 'auto' is takes a second, so that is left until the data is ready.
-        dtype = resources.choose_training_precision(given.precision, device, ranks, earlier, log)
         trainer = preparation.build_trainer(config, data, run, device, dtype, ranks)
         validator = evaluations.build_validator(config, data, trainer, metrics, select)
         for note in notes:  # on scores, once the training is sure to begin
@@ -179,7 +172,8 @@ def _run(planned: "summary.PlannedTraining") -> "tuple[sessions.Session, int | N
         for message in session.damaged_checkpoints:
             log(message)
         if session.is_finished:
-            _tell_finished(planned, session)
+            why = session.state.describe_early_end(session.config.training)
+            log(f"nothing left to train: {trainer.step} steps are done{why}")
         elif trainer.step:
             log(f"resuming from step {trainer.step}")
         # Tokens per second replace steps per second, so that the bar fits 80 columns.
@@ -195,27 +189,6 @@ def _run(planned: "summary.PlannedTraining") -> "tuple[sessions.Session, int | N
     is_cut_off = session.stopped and not session.is_finished
     # The signal may have reached another rank only.
     return session, (requested.signal or signal.SIGTERM) if is_cut_off else None
-
-
-def _tell_finished(planned: "summary.PlannedTraining", session: "sessions.Session") -> None:
-    """Say that nothing is left to train, and which changed settings the run has recorded."""
-    config, run, trained = planned.config, planned.run, planned.previous
-    why = session.state.describe_early_end(config.training)
-    log(f"nothing left to train: {session.trainer.step} steps are done{why}")
-    if why:
-        log(
-            f"to train further, raise training.patience, now {config.training.patience}, "
-            "and add --extend"
-        )
-    if trained is None or trained == config:
-        return
-    recorded = initialize.record_finished(run, config, trained)
-    if recorded != trained:
-        log(f"{run.config}: has the changed settings, for commands that read the run")
-    if recorded != config:
-        kept = differences.differences(recorded, config)
-        values = ", ".join(f"{each.key} {differences.as_yaml(each.old)}" for each in kept)
-        log(f"{run.config}: keeps the settings of the finished training: {values}")
 
 
 def _describe_end(session: "sessions.Session", select: str) -> str:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.packages import lazy_imports
-from transformer_cli.base.ranks import Ranks
 from transformer_cli.base.registry import entries
 from transformer_cli.cli import options
 from transformer_cli.cli.declaring import (
@@ -188,23 +187,20 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
         """The files that are written next to the translations, with their options."""
         return [pair for each in self.extras for pair in each.outputs()]
 
-    def check(self, ranks: Ranks) -> None:
+    def check(self) -> None:
         """Make sure, before long work, that the options can be used together."""
         self.check_search()
         self.check_extras()
-        for problem in self._find_problems_of_files(ranks):
+        for problem in self._find_problems_of_files():
             raise UsageError(f"translate: {problem}")
         self.check_outputs()
 
-    def _find_problems_of_files(self, ranks: Ranks) -> Iterator[str]:
+    def _find_problems_of_files(self) -> Iterator[str]:
         for name, path in self.further_outputs:
             if str(path) != "-" and path.resolve() == self.output.resolve():
                 yield f"-o and {name} are both {self.output}"
         if str(self.input_) == str(self.prefix_file) == "-":
             yield "-i and --prefix-file are both standard input; name a file"
-        if ranks.size > 1 and not self.are_files:
-            names = "-i and -o" + (" and --prefix-file" if self.prefix_file else "")
-            yield f"several processes need files; name them with {names}"
 
     def check_search(self) -> None:
         """Raise a UsageError unless the options of the search can be used together."""

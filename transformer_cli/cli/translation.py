@@ -21,7 +21,6 @@ from transformer_cli.base.errors import (
 from transformer_cli.base.files import sha256
 from transformer_cli.base.locations import is_url, open_regular
 from transformer_cli.base.messages import bar, log, warn
-from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.base.text_files import (
     is_compressed,
     is_plain,
@@ -71,11 +70,10 @@ class Translating(NamedTuple):
     form: "RowFormat"
     prefixes: Iterator[str] | None = None
     interactive: bool = False  # whether a person types the lines, and waits for each translation
-    ranks: Ranks = SINGLE_PROCESS
 
     @property
     def chunk_lines(self) -> int:
-        """Number of lines that each rank translates together."""
+        """Number of lines that are translated together."""
         return 1 if self.interactive else stream.chunk_lines_of(self.translator)
 
 
@@ -105,8 +103,7 @@ class RowFormat(InputFormat):
 
     def translate(self, given: TranslateOptions) -> None:
         """Check the options, load the model, open the text, translate and write."""
-        ranks = Ranks.from_env()
-        given.check(ranks)
+        given.check()
         with ExitStack() as stack:
             rows, interactive = stack.enter_context(self.open_rows(given))
             prefixes = None
@@ -115,13 +112,8 @@ class RowFormat(InputFormat):
                 raw = stack.enter_context(opened)
                 name = str(given.prefix_file)
                 prefixes = decode_lines(bounded_lines(raw, name), name, given.errors)
-            if ranks.size > 1:
-                from transformer_cli.model.device import choose_device  # imports torch
-
-                device = choose_device(given.compute.device, ranks)
-                ranks = stack.enter_context(ranks.init(device))
-            translator = load_translator(given, ranks)
-            _run(Translating(given, translator, rows, self, prefixes, interactive, ranks))
+            translator = load_translator(given)
+            _run(Translating(given, translator, rows, self, prefixes, interactive))
 
     @contextmanager
     def open_rows(self, given: TranslateOptions) -> Iterator[tuple[Iterator[Row], bool]]:
@@ -155,9 +147,7 @@ def _bounded(name: str) -> Callable[[BinaryIO], Iterator[bytes]]:
     return lambda source: bounded_lines(source, name)
 
 
-def load_translator(
-    options: TranslateOptions, ranks: Ranks = SINGLE_PROCESS
-) -> TextTranslator[SearchEngine]:
+def load_translator(options: TranslateOptions) -> TextTranslator[SearchEngine]:
     """Load the run's model, to search as the options say."""
     run, checkpoint, compute = RunDirectory(options.run), options.checkpoint, options.compute
     given = [*(() if options.prefix_file is None else ("--prefix-file",)), *options.extra_needs()]
@@ -171,7 +161,7 @@ def load_translator(
     is_named = compute.engine not in ("auto", "torch")
     with prefix_errors(f"--engine {compute.engine}: ") if is_named else nullcontext():
         chosen = replace(compute, engine=engine)
-        translator = loading.load_translator(run, checkpoint, chosen, ranks)
+        translator = loading.load_translator(run, checkpoint, chosen)
     translator = translator.with_search(
         compute.beam_size, options.batch_tokens, options.max_length, options.length_penalty
     )
@@ -180,22 +170,14 @@ def load_translator(
 
 
 def _run(job: Translating) -> None:
-    options, ranks = job.options, job.ranks
-    if not ranks.is_main:
-        # lines already translated, as the main rank read in the journal
-        (kept,) = ranks.sum([0])
-        done = sum(1 for _ in islice(job.rows, int(kept)))
-        watcher = Watcher(on_long_line=partial(_warn_of_long_line, job))
-        write_rows(job, lambda *_: None, watcher, done)
-        return
     with ExitStack() as stack:
         # Outside the output: what is noted of its lines appears only if they do.
-        opened = [stack.enter_context(each.open_notes()) for each in options.extras]
+        opened = [stack.enter_context(each.open_notes()) for each in job.options.extras]
         _write_output(job, [*filter(None, opened)])
 
 
 def _write_output(job: Translating, notes: Sequence[Notes]) -> None:
-    options, ranks = job.options, job.ranks
+    options = job.options
     if options.writes_stream:
         with _output_stream(options.output) as stdout:
             show = partial(print, sep="\n", file=stdout, flush=job.interactive)
@@ -204,7 +186,6 @@ def _write_output(job: Translating, notes: Sequence[Notes]) -> None:
         return
     with open_output(job) as file:
         try:
-            ranks.sum([file.kept])
             _write(job, file.write, notes, file.kept)
         except BaseException as error:
             if not file.kept:
@@ -306,7 +287,6 @@ def write_rows(
         read_chunks(),
         n_best=options.n_best_written,
         first_line=done + 1,
-        ranks=job.ranks,
         reads_ahead=options.reads_file,
         watcher=watcher,
     ):
@@ -330,11 +310,10 @@ def _cut_chunks(job: Translating, done: int) -> Iterator[tuple[list[Row], list[s
     """
     prefixes = job.prefixes and islice(job.prefixes, done, None)
     while True:
-        size = job.chunk_lines * job.ranks.size
-        rows = list(islice(job.rows, size))
+        rows = list(islice(job.rows, job.chunk_lines))
         starts = [""] * len(rows)
         if prefixes is not None:  # after the last row, there should be none
-            starts = list(islice(prefixes, len(rows) + (len(rows) < size)))
+            starts = list(islice(prefixes, len(rows) + (len(rows) < job.chunk_lines)))
         if len(starts) != len(rows):
             is_longer = len(starts) > len(rows)
             where = "goes on with" if is_longer else "ends before"

@@ -9,6 +9,7 @@ from transformer_cli.cli.declaring import CommandOptions, declared_by
 from transformer_cli.cli.display import align_columns, say
 
 with lazy_imports():
+    from transformer_cli.base import workers
     from transformer_cli.config import yaml
     from transformer_cli.data import kinds
     from transformer_cli.runs import directory
@@ -50,7 +51,7 @@ def vocab(given: VocabOptions) -> None:
         run=run,
         overwrite=given.overwrite,
         allow_suspect_data=given.allow_suspect_data,
-        open_executor=options.choose_executor(given, run.path),
+        open_executor=workers.find_executor(given.extras, run.path),
         is_training=False,
     )
     with preparation.open_data(request, SINGLE_PROCESS) as data:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from transformer_cli.base.errors import UsageError
-from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.base.registry import describe_missing, entries, find
 from transformer_cli.config.choices import DeviceName, SearchPrecisionName
 from transformer_cli.config.schema import Config
@@ -29,10 +28,7 @@ class ComputeOptions:
 
 
 def load_translator(
-    run: RunDirectory,
-    checkpoint: str,
-    options: ComputeOptions,
-    ranks: Ranks = SINGLE_PROCESS,
+    run: RunDirectory, checkpoint: str, options: ComputeOptions
 ) -> TextTranslator[SearchEngine]:
     """Load a run, or a model as it is shared or exported, with the engine of ``choose_engine``.
 
@@ -45,8 +41,8 @@ def load_translator(
     """
     engine = choose_engine(run, options)
     if engine != "torch":
-        return _find_engine(engine).load(run, checkpoint, options, ranks)
-    return _load_torch(run, checkpoint, options, ranks)
+        return _find_engine(engine).load(run, checkpoint, options)
+    return _load_torch(run, checkpoint, options)
 
 
 def load_scorer(
@@ -69,14 +65,14 @@ def load_scorer(
 
 
 def _load_torch(
-    run: RunDirectory, checkpoint: str, options: ComputeOptions, ranks: Ranks = SINGLE_PROCESS
+    run: RunDirectory, checkpoint: str, options: ComputeOptions
 ) -> TextTranslator[Any]:  # of torch's engine
     # Torch takes a second, which other engines may do without.
     from transformer_cli.inference.torch_engine import load_torch_translator
     from transformer_cli.model.device import choose_device, choose_precision, use_threads
 
     use_threads(options.threads)
-    device = choose_device(options.device, ranks)
+    device = choose_device(options.device)
     assert options.precision != "int8"
     precision = choose_precision(options.precision, device)
     return load_torch_translator(run, checkpoint, device, precision)
@@ -116,7 +112,7 @@ class Engine(Protocol):
         """
 
     def load(
-        self, run: RunDirectory, checkpoint: str, options: ComputeOptions, ranks: Ranks
+        self, run: RunDirectory, checkpoint: str, options: ComputeOptions
     ) -> TextTranslator[SearchEngine]:
         """Load a model."""
 

@@ -66,12 +66,6 @@ class Translation:
     remark: str = ""
     pieces: Pieces = field(default=(), repr=False, compare=False)
 
-    @property
-    def fields(self) -> list[Any]:
-        """All but the ids, which JSON holds for another process."""
-        own = self.text, self.log_probability, self.score, self.alignment, self.tokens
-        return [*own, self.remark]
-
 
 @dataclass(frozen=True)
 class LongLine:

@@ -1,6 +1,7 @@
 """Device, threads and precision to compute with."""
 
 import os
+import platform
 
 import torch
 
@@ -72,6 +73,29 @@ def choose_precision(name: PrecisionName, device: torch.device) -> torch.dtype:
         )
         name = "bfloat16" if has_bfloat16 else "float32"
     return torch.bfloat16 if name == "bfloat16" else torch.float32
+
+
+def choose_training_precision(
+    name: PrecisionName, device: torch.device, earlier: str | None = None
+) -> torch.dtype:
+    """Return the compute dtype of a training; see ``choose_precision``.
+
+    On a CPU, 'auto' is what the run was trained in ``earlier``, and for a new run bfloat16 if the
+    processor computes in it.
+    """
+    if name == "auto" and device.type == "cpu":
+        is_bfloat16 = earlier == "bfloat16" if earlier else has_bfloat16()
+        name = "bfloat16" if is_bfloat16 else "float32"
+    return choose_precision(name, device)
+
+
+def has_bfloat16() -> bool:
+    """Return whether this processor multiplies in bfloat16, instead of emulating it."""
+    if platform.machine() in ("x86_64", "AMD64"):
+        # oneDNN's answer is true for all of AVX-512 there, where it may be an emulation.
+        return bool(torch.cpu._is_avx512_bf16_supported())
+    is_supported = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
+    return bool(is_supported())
 
 
 def sum_dtype(device: torch.device) -> torch.dtype:

@@ -21,7 +21,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt, PositiveInt
 from safetensors import SafetensorError
@@ -91,9 +91,6 @@ class TrainingState(BaseModel):
             self.best_step, self.best_rank, self.best_loss = step, rank, loss
         self.bad_validations = 0 if is_best else self.bad_validations + 1
         return is_best
-
-    FINAL_BY: ClassVar = ("training.epochs", "training.max_steps", "training.patience")
-    """Settings that ``is_final`` depends on."""
 
     def is_final(self, training: TrainingConfig) -> bool:
         """Return whether no step and no validation of the training is left."""

@@ -7,7 +7,6 @@ from contextlib import contextmanager, nullcontext, suppress
 from datetime import date
 from itertools import count
 from pathlib import Path
-from typing import NamedTuple
 
 from transformer_cli.base import registry
 from transformer_cli.base.errors import (
@@ -23,7 +22,7 @@ from transformer_cli.base.locations import fetched_from, find_files, is_local, l
 from transformer_cli.base.messages import log
 from transformer_cli.base.text_files import write_text
 from transformer_cli.base.writing import TEMPORARY_MARK, remove_leftovers
-from transformer_cli.config.differences import Difference, as_yaml, differences
+from transformer_cli.config.differences import Difference, differences
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import find_owners
 from transformer_cli.config.setting_tree import Node, iter_leaves, join_keys
@@ -150,7 +149,7 @@ def initialize_run(
         # dies.
         run.path.mkdir(parents=True, exist_ok=True)
         write_mark(run.path, config)
-        text = dump_config(config)
+        text = dump_config(_settings_to_record(run, config))
         if not run.config.is_file() or read_small(run.config) != text.encode():
             write_text(run.config, text)
         for record in records:
@@ -167,13 +166,17 @@ def initialize_run(
         raise RunError(f"{where}: cannot be written: {error.strerror or error}") from error
 
 
-def record_finished(run: RunDirectory, config: Config, trained: Config) -> Config:
-    """Record and return a finished run's settings: as it was trained, else those of ``config``."""
-    # Or the record, and a model card, would describe a training that never was.
+def _settings_to_record(run: RunDirectory, config: Config) -> Config:
+    """Return ``config``; if nothing is left to train, with the settings that the run has of that.
+
+    Otherwise the record, and a model card, would describe a training that never was.
+    """
+    state = load_newest_state(run)
+    if state is None or not state.is_final(config.training) or not run.config.is_file():
+        return config
+    trained = run.load_config()
     as_trained = {name: getattr(trained, name) for name in ("seed", "init", "model", "training")}
-    recorded = config.model_copy(update=as_trained)
-    write_text(run.config, dump_config(recorded))
-    return recorded
+    return config.model_copy(update=as_trained)
 
 
 def _remove_outdated(run: RunDirectory, config: Config, overwrite: bool) -> None:
@@ -250,38 +253,6 @@ def _is_there(path: Path) -> bool:
         return path.exists()
     with locate(path).open(path):  # CorpusError: nothing is there
         return True
-
-
-class Extension(NamedTuple):
-    """How other settings would train a complete run further."""
-
-    state: TrainingState
-    trained: Config
-    changed: list[Difference]
-
-    def __str__(self) -> str:
-        changed = "; ".join(map(str, self.changed))
-        return f"complete at step {self.state.step:,}, and would be trained further: {changed}"
-
-    @property
-    def undone_by(self) -> str:
-        """Return the settings that keep the old values, each as KEY=VALUE."""
-        return " ".join(f"{each.key}={as_yaml(each.old)}" for each in self.changed)
-
-
-def find_extension(run: RunDirectory, config: Config) -> Extension | None:
-    """Return how ``config`` would train a complete run further.
-
-    None: the run is not complete, or it is complete by ``config`` as well.
-    """
-    state = load_newest_state(run)
-    if state is None or not run.config.is_file():
-        return None
-    trained = run.load_config()
-    if not state.is_final(trained.training) or state.is_final(config.training):
-        return None
-    changed = [each for each in differences(trained, config) if each.key in state.FINAL_BY]
-    return Extension(state, trained, changed)
 
 
 def load_newest_state(run: RunDirectory) -> TrainingState | None:

@@ -16,7 +16,6 @@ from transformer_cli.base.locations import open_regular
 from transformer_cli.base.metrics import METRICS
 from transformer_cli.base.packages import __version__
 from transformer_cli.base.text_files import write_text
-from transformer_cli.config.differences import Difference
 
 if TYPE_CHECKING:
     import torch
@@ -128,11 +127,7 @@ def describe_environment(
     }
 
 
-def changed_environment(records: Iterable[Record], now: Record) -> list[Difference]:
-    """Return the differences from the last session; none if that is not recorded."""
-    sessions = [record for record in records if record["kind"] == SESSION_KIND]
-    return [
-        Difference(key, sessions[-1].get(key), value)
-        for key, value in now.items()
-        if sessions and sessions[-1].get(key) != value
-    ]
+def last_session(path: Path) -> Record:
+    """Return the record that the last session in metrics.jsonl began with; empty: there is none."""
+    sessions = [record for record in read_records(path) if record["kind"] == SESSION_KIND]
+    return sessions[-1] if sessions else {}

@@ -5,9 +5,9 @@ and open what it has made. A dry run prepares in a temporary directory what its 
 """
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Executor
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial, reduce
 from pathlib import Path
@@ -19,7 +19,7 @@ from transformer_cli.base import registry
 from transformer_cli.base.errors import ConfigError, CorpusError, RunError
 from transformer_cli.base.messages import log, warn
 from transformer_cli.base.ranks import Ranks
-from transformer_cli.base.workers import SerialExecutor
+from transformer_cli.base.workers import OpenExecutor, SerialExecutor
 from transformer_cli.base.writing import whole_directory
 from transformer_cli.config.data_schema import DataConfig
 from transformer_cli.config.schema import Config
@@ -61,7 +61,6 @@ from transformer_cli.runs.trained_model import check_init, open_checkpoint
 from transformer_cli.text import tokenizer
 from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.vocabulary import PAD_ID
-from transformer_cli.training.resources import check_memory
 from transformer_cli.training.trainer import Trainer
 
 
@@ -74,7 +73,7 @@ class TrainRequest:
     run: RunDirectory
     overwrite: bool  # whether to rename an earlier run, and start again
     allow_suspect_data: bool
-    open_executor: Callable[[], AbstractContextManager[Executor]]  # of what reads its text
+    open_executor: OpenExecutor  # of what reads its text
     is_training: bool = True  # or else its data is prepared only
     is_dry: bool = False  # whether nothing is written to the run
 
@@ -282,7 +281,7 @@ def open_prepared_data(config: Config, run: RunDirectory) -> PreparedData:
         tokenizers = tokenizer.load_tokenizers(run.tokenizer)
         _check_can_sample(config, tokenizers)
         expected = (stats.text_sha256, tokenizer.fingerprint(run.tokenizer))
-        store = open_store(run.encoded, *expected, is_verified=True)
+        store = open_store(run.encoded, *expected)
         if store is not None and tokenizer.load_text_sha256(run.tokenizer) == stats.text_sha256:
             return _complete(config, run, texts, tokenizers, store)
     raise RunError(
@@ -388,6 +387,18 @@ def _compose(first: Augmentation, second: Augmentation) -> Augmentation:
     return lambda text, seed: second(first(text, seed), seed)
 
 
+def check_training(
+    config: Config, vocab_sizes: tuple[int, int] | None, device: torch.device, ranks: Ranks
+) -> None:
+    """Let extensions refuse, by a ConfigError, what cannot be trained on this machine.
+
+    They are functions of these arguments, which entries of the interface ``training check`` load.
+    ``vocab_sizes`` is None before any text is read.
+    """
+    for entry in registry.entries("training check").values():
+        entry.load()(config, vocab_sizes, device, ranks)
+
+
 def build_trainer(
     config: Config,
     data: PreparedData,
@@ -397,7 +408,7 @@ def build_trainer(
     ranks: Ranks,
 ) -> Trainer:
     """Build the model and its trainer, at step 0; a new run starts from the weights of ``init``."""
-    check_memory(config, data.vocab_sizes, device, ranks)
+    check_training(config, data.vocab_sizes, device, ranks)
     if not data.pairs.num_pairs:
         raise CorpusError(
             f"split 'train': every pair is longer than training.max_length "

@@ -1,6 +1,6 @@
 """What is shown before a training starts, and what ``vocab`` shows of each side."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, repeat
 
@@ -17,7 +17,7 @@ from transformer_cli.config.tokenizer_schema import (
 from transformer_cli.data.store import PERCENTILES, percentiles
 from transformer_cli.model.transformer import Transformer, count_parameters
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.metrics_log import changed_environment, describe_environment, read_records
+from transformer_cli.runs.metrics_log import describe_environment, last_session
 from transformer_cli.text.vocabulary import UNK_ID
 from transformer_cli.training.preparation import PreparedData, TrainRequest
 from transformer_cli.training.session import Validator
@@ -66,9 +66,7 @@ def summarize_training(planned: PlannedTraining) -> Iterator[Row]:
     yield from _summarize_model(config, planned.data, trainer)
     yield _describe_device(trainer)
     if planned.previous is not None:
-        now = describe_environment(trainer.device, trainer.precision, trainer.ranks.size)
-        changed = changed_environment(read_records(planned.run.metrics), now)
-        yield from _list_changes(planned.previous, config, trainer, changed)
+        yield from _list_changes(planned, planned.previous)
     for entry in entries("preview").values():
         preview: Preview = entry.load()()
         yield from preview.rows(planned)
@@ -140,12 +138,14 @@ def _describe_device(trainer: Trainer) -> Row:
     )
 
 
-def _list_changes(
-    before: Config, now: Config, trainer: Trainer, environment: Sequence[Difference]
-) -> Iterator[Row]:
+def _list_changes(planned: PlannedTraining, previous: Config) -> Iterator[Row]:
     """Yield the changes in settings and environment since the run was last trained."""
-    is_resuming = 0 < trainer.step < trainer.total_steps
-    changed = [*differences(before, now), *(environment if is_resuming else ())]
+    trainer, changed = planned.trainer, differences(previous, planned.config)
+    if 0 < trainer.step < trainer.total_steps:
+        before = last_session(planned.run.metrics)
+        now = describe_environment(trainer.device, trainer.precision, trainer.ranks.size)
+        names = [name for name in now if before and before.get(name) != now[name]]
+        changed += [Difference(name, before.get(name), now[name]) for name in names]
     yield from zip(chain(["changed"], repeat("")), map(str, changed), strict=False)
 
 

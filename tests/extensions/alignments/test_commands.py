@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 from cli.conftest import Training
-from cli.process import PATIENCE, assert_refused, run, run_ranks, start
+from cli.process import PATIENCE, assert_refused, run, start
 from cli.test_translate_forms import (
     LINES,
     TEXT,
     here,
-    in_small_chunks,
     killed_at_the_last_line,
     translate,
 )
@@ -74,15 +73,6 @@ def test_with_alignments_it_starts_again(training: Training, here: Path) -> None
     finished = run(*command, "--alignments", "links", cwd=here)
     assert "out.partial: text with further outputs, or from a pipe" in finished.err
     assert (here / "out").read_text() == expected
-
-
-def test_ranks_align_as_one_process_does(training: Training, here: Path) -> None:
-    options = ("-i", "in", "-o", "out", "--alignments")
-    assert run("translate", training.run, *options, "links", cwd=here).code == 0
-    command = ("translate", training.run, *options, "links of two")
-    finished = run_ranks(2, *command, cwd=here, before=in_small_chunks)
-    assert [(each.code, each.err) for each in finished] == [(0, ""), (0, "")]
-    assert (here / "links of two").read_text() == (here / "links").read_text()
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from transformer_cli.config.origins import annotate, find_origins
 from transformer_cli.config.yaml import load_config, load_settings
+from transformer_cli.extensions.config_tools.origins import annotate, find_origins
 
 
 def test_each_line_says_where_it_is_from(top: Path, tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from transformer_cli.config.origins import Origins, Written, find_origins
 from transformer_cli.config.yaml import load_settings
+from transformer_cli.extensions.config_tools.origins import Origins, Written, find_origins
 from transformer_cli.extensions.config_tools.run_origins import (
     dump_origins,
     load_origins,

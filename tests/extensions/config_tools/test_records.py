@@ -20,6 +20,18 @@ def test_show_of_a_run_says_where_its_settings_came_from(training: Training, own
     assert "  beam_size: 3             # --set" in lines
 
 
+def test_show_says_where_each_value_comes_from(derived: Path) -> None:
+    asked = ("--set", "training.epochs=1", "--set", "seed=4")
+    shown = run("config", "show", "derived.yaml", *asked, cwd=derived.parent)
+    assert (shown.code, shown.err) == (0, "")
+    lines = shown.out.splitlines()
+    assert lines[0] == "seed: 4                    # --set"
+    assert "  epochs: 1                # --set, instead of 2 in derived.yaml:2" in lines
+    assert "  batch_tokens: 200        # tiny.yaml:6" in lines
+    assert "    peak: 0.01             # tiny.yaml:9" in lines
+    assert "  keep_last: 2             # default" in lines
+
+
 @pytest.mark.parametrize("damage", ["missing", "half", "other settings"])
 def test_a_run_is_as_good_without_its_origins(
     training: Training, own_run: Path, damage: str

@@ -197,7 +197,7 @@ def test_a_run_trains_without_a_network_and_its_card_says_on_what(web: Web, tmp_
         trained = command(web, tmp_path, "train", "my.yaml", "--run-dir", directory)
         assert trained.code == 0, trained.err
     (tmp_path / "cache").rename(tmp_path / "gone")
-    longer = ("--set", "training.max_steps=2", "--extend")
+    longer = ("--set", "training.max_steps=2")
     again = ("train", "my.yaml", "--run-dir", "runs/other", *longer)
     assert command(web, tmp_path, *again).code == 0
     assert web.requests == [TATOEBA]

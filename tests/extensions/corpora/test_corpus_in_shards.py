@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from transformer_cli.base.errors import CorpusError
-from transformer_cli.base.workers import SerialExecutor, open_pool
+from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.extensions.corpora import preparing
 from transformer_cli.extensions.corpora.preparing import clean_corpus
 from transformer_cli.extensions.corpora.settings import CorpusData
+from transformer_cli.extensions.processes.spawning import open_pool
 
 words = st.sampled_from(
     ["", "eins", "zwei", "EINS", "drei 3", "<b>vier</b>", "x" * 40, "\ufeff", "a\tb"]

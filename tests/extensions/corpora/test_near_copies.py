@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
-from transformer_cli.base.workers import open_pool
+from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.extensions.checks import near_copies
 from transformer_cli.extensions.checks.near_copies import (
     NEAR,
@@ -20,6 +20,7 @@ from transformer_cli.extensions.corpora.checked_corpus import CheckedCorpus
 from transformer_cli.extensions.corpora.prepared import split_path
 from transformer_cli.extensions.corpora.preparing import prepare_corpus
 from transformer_cli.extensions.corpora.settings import CorpusData
+from transformer_cli.extensions.processes.spawning import open_pool
 
 Pairs = list[tuple[str, str]]
 LANGUAGES = ("de", "en")
@@ -120,7 +121,7 @@ def prepare(directory: Path, near: str | None, workers: int) -> dict[str, Pairs]
     pairs = families(40)
     data = drawn(directory, near, pairs)
     made = directory / f"{near}-{workers}"
-    with open_pool(workers) as executor:
+    with open_pool(workers) if workers > 1 else SerialExecutor() as executor:
         record = prepare_corpus(data, made, executor)
     splits = {name: list(split_path(made, name).pairs()) for name in ("train", "val", "test")}
     (source,) = record.sources

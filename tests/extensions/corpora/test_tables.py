@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from cli.conftest import Training
-from cli.process import assert_refused, run, run_ranks
-from cli.test_translate_forms import in_small_chunks, killed_at_the_last_line
+from cli.process import assert_refused, run
+from cli.test_translate_forms import killed_at_the_last_line
 
 TEXTS = ["1 2 3 4", "", "4 3 2 1", "5 5"]
 NOTES = ['"a', "b\u2028", " ", "ü"]
@@ -92,15 +92,6 @@ def test_an_interrupted_table_goes_on(training: Training, here: Path, expected: 
     assert go_on(*options, before=killed_at_the_last_line).code == -9
     finished = go_on(*options)
     assert (finished.code, finished.err) == (0, "")
-    assert (here / "out.tsv").read_text(encoding="utf-8") == as_tsv(expected)
-
-
-def test_ranks_write_what_one_process_does(
-    training: Training, here: Path, expected: list[str]
-) -> None:
-    options = ["-i", "in.tsv", "--src-column", "text", "-o", "out.tsv"]
-    finished = run_ranks(2, "translate", training.run, *options, cwd=here, before=in_small_chunks)
-    assert [(each.code, each.err) for each in finished] == [(0, ""), (0, "")]
     assert (here / "out.tsv").read_text(encoding="utf-8") == as_tsv(expected)
 
 

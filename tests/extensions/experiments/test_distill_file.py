@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from transformer_cli.base.errors import CheckpointError, ConfigError, RunError
 from transformer_cli.config.data_schema import FilePair, FilesData
@@ -69,14 +68,14 @@ def test_configurations_are_looked_for_beside_the_file(directory: Path) -> None:
     assert [each.read for each in distillation.directions] == ["src", "tgt"]
 
 
-def test_the_precision_is_measured_once(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_precision_is_chosen_once(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = directory / "file.yaml"
     path.write_text("teachers: [de_en.yaml]\nstudent: de_en.yaml\n")
     monkeypatch.chdir(directory)
-    measured = iter([torch.bfloat16])
+    measured = iter([True])
     monkeypatch.setattr(
-        "transformer_cli.training.resources.choose_training_precision",
-        lambda *_, **__: next(measured),
+        "transformer_cli.model.device.has_bfloat16",
+        lambda: next(measured),
     )
     for _ in range(2):
         out = DistillDirectory(directory / "out")

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from cli.conftest import Training
-from cli.process import Finished, assert_refused, run, run_ranks, signal_at
+from cli.process import Finished, assert_refused, run, signal_at
 
 from transformer_cli.base.errors import (
     InputError,
@@ -482,11 +482,6 @@ def test_a_file_that_is_no_text_among_many(training: Training, here: Path) -> No
     refused = translate(training, here)
     assert_refused(refused, 2, "settings.json: its lines are not sentences", "-i 'in/*.md'")
     assert not (here / "out").exists()
-
-
-def test_torchrun_is_for_one_file(training: Training, here: Path) -> None:
-    refused, _ = run_ranks(2, "translate", training.run, "-i", "in", "-o", "out", cwd=here)
-    assert_refused(refused, 2, "torchrun's processes share one file; give many files to --cluster")
 
 
 # --- a worker -------------------------------------------------------------------------------------

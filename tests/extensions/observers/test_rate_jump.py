@@ -57,7 +57,7 @@ def test_the_summary_warns(tmp_path: Path) -> None:
     command = ("train", config, "--run-dir", tmp_path / "run")
     first = run(*command)
     assert (first.code, "warning" in first.err) == (0, False)
-    longer = ("--set", "training.epochs=16", "--extend")
+    longer = ("--set", "training.epochs=16")
     # 1e-3 (1 - (61 - 10) / (80 - 10)) by the new end, at which it is 0
     warning = (
         "\nwarning       the learning rate jumps from 0 at step 60 to 0.000271 at step 61, as the "

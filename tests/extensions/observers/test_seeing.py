@@ -97,7 +97,7 @@ def test_events_have_no_point_twice_and_lack_none(
 def test_a_run_from_before_gets_its_events_and_curves(training: Training, own_run: Path) -> None:
     shutil.rmtree(own_run / "tensorboard")
     (own_run / "curves.png").unlink()
-    longer = ("--set", "training.epochs=13", "--extend")
+    longer = ("--set", "training.epochs=13")
     assert run("train", training.config, "--run-dir", own_run, *longer).code == 0
     assert_events_are_the_records(own_run)
     assert (own_run / "curves.png").is_file()
@@ -147,7 +147,7 @@ def fail_to_draw() -> None:
 
 
 def test_curves_that_cannot_be_drawn_spoil_nothing(training: Training, own_run: Path) -> None:
-    longer = ("--set", "training.epochs=13", "--extend")
+    longer = ("--set", "training.epochs=13")
     finished = run("train", training.config, "--run-dir", own_run, *longer, before=fail_to_draw)
     assert finished.code == 0
     assert finished.err.splitlines()[-1] == (
@@ -229,7 +229,7 @@ def no_preparing() -> None:
 
 
 def test_a_dry_run_takes_what_is_there(training: Training, own_run: Path) -> None:
-    command = ("train", training.config, "--run-dir", own_run, "--dry-run", "--extend", *LONG)
+    command = ("train", training.config, "--run-dir", own_run, "--dry-run", *LONG)
     dry = run(*command, before=no_preparing)
     assert (dry.code, dry.err) == (0, "")
     assert rows(dry.out)["steps"] == "120, 5 an epoch; 60 are done"

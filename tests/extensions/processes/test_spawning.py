@@ -13,12 +13,12 @@ from children import start
 from lost_worker import load_or_die
 
 from transformer_cli.base.errors import WorkerError
-from transformer_cli.base.workers import open_pool
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.data import corpus
 from transformer_cli.data.corpus import ParallelFiles, StreamedText
 from transformer_cli.data.store import load_once, write_store
 from transformer_cli.extensions.processes import spawning
+from transformer_cli.extensions.processes.spawning import open_pool
 from transformer_cli.text.tokenizer import TrainingText, learn_tokenizers
 
 SRC = [f"{n} Hunde, {n * 7 % 13} Katzen \u2028 und ein Vogel" * (n % 9 > 0) for n in range(60)]
@@ -29,7 +29,7 @@ SUBWORDS = SentencePieceConfig(kind="sentencepiece", vocab_size=60, byte_fallbac
 ENDLESS = """
 import sys
 import time
-from transformer_cli.base.workers import open_pool
+from transformer_cli.extensions.processes.spawning import open_pool
 
 if __name__ == "__main__":
     with open_pool(2) as pool:

@@ -56,7 +56,7 @@ def test_a_run_goes_from_text_to_translations(
     shutil.rmtree(own)
     assert_good(run("train", config, *asked, *epochs, cwd=tmp_path))
     asked = ("--set", f"tokenizer={kinds(made)[kind]}", "--set", "model.tying=all")
-    longer = ("--set", "training.epochs=2", "--extend")
+    longer = ("--set", "training.epochs=2")
     assert_good(run("train", config, *asked, *longer, cwd=tmp_path))
     run_dir = tmp_path / "runs" / "tiny"
     lines = "1 2 3 4\n\n   \n😀 [SEP] </s>\na\tb\x00c\n"

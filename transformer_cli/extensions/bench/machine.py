@@ -5,6 +5,7 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import psutil
 import torch
 
 from transformer_cli.base.errors import size
@@ -12,7 +13,6 @@ from transformer_cli.base.packages import __version__
 from transformer_cli.base.ranks import count_cores
 from transformer_cli.config.choices import DeviceName
 from transformer_cli.model.device import choose_device
-from transformer_cli.training import resources
 
 _PACKAGES = (
     *("torch", "ctranslate2", "sentencepiece", "tokenizers", "sacrebleu", "safetensors", "numpy"),
@@ -36,7 +36,7 @@ def describe_machine(device_name: DeviceName = "auto") -> dict[str, str]:
         "processor": model,
         "instructions": instructions,
         "cores": f"{count_cores()} usable of {os.cpu_count()}",
-        "memory": size(resources.memory_of(torch.device("cpu"))),
+        "memory": size(psutil.virtual_memory().total),
         **{name: _version_of(name) or "not installed" for name in _PACKAGES},
         "device": _describe_device(device),
     }
@@ -65,5 +65,5 @@ def _version_of(package: str) -> str | None:
 def _describe_device(device: torch.device) -> str:
     if device.type != "cuda":
         return device.type
-    name, memory = torch.cuda.get_device_name(device), size(resources.memory_of(device))
+    name, memory = torch.cuda.get_device_name(device), size(torch.cuda.mem_get_info(device)[1])
     return f"{name}, {memory}, CUDA {torch.version.cuda}"

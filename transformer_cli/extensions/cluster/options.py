@@ -1,7 +1,7 @@
 """--cluster, which has the work of a command done by a Dask cluster."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,15 +11,15 @@ from transformer_cli.base.errors import UsageError
 from transformer_cli.base.locations import is_url
 from transformer_cli.base.messages import log
 from transformer_cli.base.packages import lazy_imports
-from transformer_cli.cli.declaring import option
-from transformer_cli.cli.options import ExecutorOptions
+from transformer_cli.cli.declaring import ExtraOptions, option
 
 with lazy_imports():
     from transformer_cli.extensions.cluster import cluster as clusters, settings as cluster_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from concurrent.futures import Executor
+
+    from transformer_cli.base.workers import OpenExecutor
 
 Cluster = Annotated[
     str | None,
@@ -28,16 +28,16 @@ Cluster = Annotated[
 
 
 @dataclass(frozen=True)
-class ClusterOptions(ExecutorOptions):
+class ClusterOptions(ExtraOptions):
     """A cluster that prepares text."""
 
     heading = "Hardware"
     cluster: Cluster = None
 
-    def find_executor(self, place: Path) -> "Callable[[], AbstractContextManager[Executor]] | None":
-        if self.cluster is None:
-            return None
-        return partial(_open, clusters.read_cluster(self.cluster), place)
+
+def find_cluster(asked: str, place: Path) -> "OpenExecutor":
+    """Return what opens the cluster that an option names, whose workers see ``place``."""
+    return partial(_open, clusters.read_cluster(asked), place)
 
 
 @contextmanager

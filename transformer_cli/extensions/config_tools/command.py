@@ -1,11 +1,16 @@
-"""``transformer-cli config schema``."""
+"""``transformer-cli config schema``, and ``config show`` with the origin of each setting."""
 
 import typer
 
 from transformer_cli.base.packages import lazy_imports
+from transformer_cli.cli import options
+from transformer_cli.cli.config import ConfigOrRun, find_file
+from transformer_cli.cli.display import say
 
 with lazy_imports():
-    from transformer_cli.extensions.config_tools import json_schema
+    from transformer_cli.config import yaml
+    from transformer_cli.extensions.config_tools import json_schema, origins, run_origins
+    from transformer_cli.runs import directory
 
 
 def print_schema() -> None:
@@ -19,3 +24,21 @@ def print_schema() -> None:
       transformer-cli config schema > schema.json
     """
     typer.echo(json_schema.schema_text(), nl=False)
+
+
+def show(config: ConfigOrRun, set_: options.Set = None) -> None:
+    """Show every setting, and where its value comes from.
+
+    Prints a YAML configuration with bases and defaults resolved. The comment on each line gives the
+    value's origin: file and line, --set or default; and the base's value that it replaces, if any.
+
+    \b
+    Example:
+      transformer-cli config show configs/toy.yaml --set training.epochs=5
+      transformer-cli config show runs/toy
+    """
+    settings, root = yaml.load_settings(find_file(config), set_ or [])
+    found = origins.find_origins(settings, root)
+    if config.is_dir():
+        found = run_origins.trace_run(found, directory.RunDirectory(config))
+    say(origins.annotate(settings, found).removesuffix("\n"))

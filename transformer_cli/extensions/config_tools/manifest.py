@@ -2,7 +2,9 @@
 
 api = 1
 provides = {
-    "config command": {"schema": {"load": "command:print_schema"}},
-    "origins": {"run_origins": {"load": "run_origins:trace_run"}},
+    "config command": {
+        "schema": {"load": "command:print_schema"},
+        "show": {"load": "command:show"},
+    },
     "run file": {"origins.json": {"begin": "run_origins:begin_record"}},
 }

@@ -12,9 +12,9 @@ from transformer_cli.base.files import read_small
 from transformer_cli.base.messages import log
 from transformer_cli.base.text_files import write_text
 from transformer_cli.config import setting_tree as tree
-from transformer_cli.config.origins import Origins, Written, find_origins
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import SET, dump_config
+from transformer_cli.extensions.config_tools.origins import Origins, Written, find_origins
 from transformer_cli.runs.directory import CONFIG, RunDirectory
 
 RECORD = "origins.json"

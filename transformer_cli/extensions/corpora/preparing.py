@@ -23,8 +23,7 @@ import numpy as np
 from transformer_cli.base.artifact import sum_json
 from transformer_cli.base.errors import CorpusError, TransformerCliError
 from transformer_cli.base.messages import show_progress
-from transformer_cli.base.ranks import count_cores
-from transformer_cli.base.workers import SerialExecutor, open_pool
+from transformer_cli.base.workers import SerialExecutor, find_executor
 from transformer_cli.base.writing import remove_leftovers
 from transformer_cli.data.corpus import ConcatenatedSources
 from transformer_cli.extensions.checks.filter_names import FILTER_NAMES
@@ -181,7 +180,7 @@ def write_corpus(
     # The first pair of each, so that a wrong name is not found hours later.
     for reader in _open_all(data):
         next(reader.pairs(), None)
-    with _open_executor(executor, sources) as tasks, _open_work(directory) as work:
+    with _open_executor(executor, sources, directory) as tasks, _open_work(directory) as work:
         filtering = Filtering(
             names=tuple(sorted({name for source in sources for name in source.filters})),
             languages=(data.src_lang, data.tgt_lang),
@@ -206,14 +205,16 @@ def write_corpus(
 
 
 @contextmanager
-def _open_executor(given: Executor | None, sources: Sequence[_Source]) -> Iterator[Executor]:
+def _open_executor(
+    given: Executor | None, sources: Sequence[_Source], directory: Path
+) -> Iterator[Executor]:
     """Yield the executor for text of this size; see ``prepare_corpus``."""
     if sum(count_bytes(source.reader) for source in sources) < MIN_BYTES_FOR_WORKERS:
         yield SerialExecutor()
     elif given is not None:
         yield given
     else:
-        with open_pool(count_cores()) as executor:
+        with find_executor((), directory)() as executor:
             yield executor
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from transformer_cli.base.errors import RunError, UsageError
 from transformer_cli.base.packages import lazy_imports
-from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.config.choices import DeviceName
 from transformer_cli.config.schema import Config
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
@@ -93,16 +92,12 @@ class CTranslate2:
         return is_asked
 
     def load(
-        self,
-        run: RunDirectory,
-        checkpoint: str,
-        options: ComputeOptions,
-        ranks: Ranks = SINGLE_PROCESS,
+        self, run: RunDirectory, checkpoint: str, options: ComputeOptions
     ) -> "TextTranslator[engine.CTranslate2Engine]":
         """Load an exported model, or convert a run's and keep that; see ``open_converted``."""
         if (settings := self.load_settings(run)) is not None:
-            return loading.load_exported(run, settings, options, ranks)
-        return loading.load_run(run, checkpoint, options, ranks)
+            return loading.load_exported(run, settings, options)
+        return loading.load_run(run, checkpoint, options)
 
 
 ENGINE = CTranslate2()

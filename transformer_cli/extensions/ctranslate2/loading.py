@@ -9,7 +9,7 @@ from typing import Literal
 
 from transformer_cli.base.errors import CheckpointError
 from transformer_cli.base.locations import open_regular
-from transformer_cli.base.ranks import Ranks, count_cores
+from transformer_cli.base.ranks import count_cores
 from transformer_cli.config.choices import MOST_THREADS
 from transformer_cli.config.schema import Config
 from transformer_cli.extensions.ctranslate2 import converted
@@ -25,14 +25,12 @@ from transformer_cli.text.tokenizer import load_tokenizers
 Translator = TextTranslator[CTranslate2Engine]
 
 
-def load_run(
-    run: RunDirectory, checkpoint: str, options: ComputeOptions, ranks: Ranks
-) -> Translator:
+def load_run(run: RunDirectory, checkpoint: str, options: ComputeOptions) -> Translator:
     """Convert a run's model and keep that, or open the one that was kept."""
     opened = open_trained_model(run, checkpoint)
     config, tokenizers = opened.config, opened.tokenizers
     precision = _choose_precision(options)
-    where = _choose_device(options, ranks)
+    where = _choose_device(options)
     with ThreadPoolExecutor(max_workers=1) as beside:
         # What the manifest says of the weights has to be true, or a run could claim to have
         # those of another.
@@ -46,9 +44,7 @@ def load_run(
     return TextTranslator(engine, tokenizers, config, config.decoding, checkpoint=opened.sum)
 
 
-def load_exported(
-    run: RunDirectory, config: Config, options: ComputeOptions, ranks: Ranks
-) -> Translator:
+def load_exported(run: RunDirectory, config: Config, options: ComputeOptions) -> Translator:
     """Load an exported model, once its files are verified and tried."""
     for path in run.path.iterdir():
         if not path.is_dir():
@@ -64,7 +60,7 @@ def load_exported(
         run.path,
         config.model,
         tokenizers,
-        *_choose_device(options, ranks),
+        *_choose_device(options),
         options.precision,
         check_loads=partial(converted.check_usable, run.path, sums),
     )
@@ -84,13 +80,13 @@ def _choose_precision(options: ComputeOptions) -> Literal["float32", "bfloat16",
     return "bfloat16" if precision == torch.bfloat16 else "float32"
 
 
-def _choose_device(options: ComputeOptions, ranks: Ranks) -> tuple[tuple[str, int], int]:
+def _choose_device(options: ComputeOptions) -> tuple[tuple[str, int], int]:
     """Return the device with the number of the GPU, and the threads: given, or what torch takes."""
     device = ("cpu", 0)
     if device_name(options.device) != "cpu":
         from transformer_cli.model.device import choose_device
 
-        chosen = choose_device(options.device, ranks)
+        chosen = choose_device(options.device)
         device = (chosen.type, chosen.index or 0)
     if options.threads is not None:
         return device, options.threads

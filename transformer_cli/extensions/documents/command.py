@@ -9,7 +9,6 @@ from transformer_cli.base.artifact import mtime_key_of
 from transformer_cli.base.files import sha256
 from transformer_cli.base.messages import bar, log
 from transformer_cli.base.packages import import_extra, lazy_imports
-from transformer_cli.base.ranks import Ranks
 from transformer_cli.base.text_files import compressor, write_text
 from transformer_cli.base.writing import claim, whole_file
 from transformer_cli.cli.translate import TranslateOptions
@@ -51,7 +50,7 @@ class DocumentFormat(InputFormat):
     """Documents: their segments are translated, and all else is left as it is."""
 
     def translate(self, given: TranslateOptions) -> None:
-        given.check(Ranks.from_env())
+        given.check()
         own = given.extra(DocumentOptions)
         with claim(given.output, own.report):
             document = open_document(given)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.packages import import_extra, lazy_imports
-from transformer_cli.base.ranks import Ranks
 from transformer_cli.cli.declaring import flag, option
 from transformer_cli.cli.translate import InputOptions, TranslateOptions
 from transformer_cli.extensions.alignments.options import AlignmentOptions
@@ -78,8 +77,6 @@ class DocumentOptions(InputOptions):
                 yield "documents, --memory and --report need a file for output; name it with -o"
             elif (written and written.name) != (entry and entry.name):
                 yield f"-o: a document stays in its format; give a name that ends as {given.input_}"
-            if Ranks.from_env().size > 1:
-                yield "torchrun's processes share lines, not documents; start one process"
         elif self.memory or self.report:
             name = "--memory" if self.memory else "--report"
             yield f"{name} is for files of text and documents, not tables and pipes; leave it out"

@@ -27,7 +27,7 @@ from transformer_cli.extensions.corpora.settings import (
 )
 from transformer_cli.extensions.experiments.job import weights_record
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.initialize import describe_refused, find_extension
+from transformer_cli.runs.initialize import describe_refused
 
 Teachers = Annotated[list[str], Field(min_length=1)]
 
@@ -257,7 +257,7 @@ def _find_problem(
         weights_record(teacher.run)  # raises an error if it is not trained yet
     elif (file := files.setdefault(run, teacher.file)).resolve() != teacher.file.resolve():
         return f"has the run {run.as_posix()}, as {file} has; rename one of the files"
-    elif problem := _find_changed_settings(teacher.run, config, teacher.file):
+    elif problem := _find_changed_settings(teacher.run, config):
         return f"has the run {run.as_posix()}, which is {problem}"
     if [config.data.src_lang, config.data.tgt_lang] != languages:
         return (
@@ -277,14 +277,11 @@ def _find_problem(
     return None
 
 
-def _find_changed_settings(run: RunDirectory, config: Config, file: Path) -> str | None:
+def _find_changed_settings(run: RunDirectory, config: Config) -> str | None:
     """Return why ``train`` would not resume a teacher's run, and what to do about it."""
     if not run.config.is_file():
         return None
     use = f"name {run.path.as_posix()} instead of the file to use it as it is"
     if refused := describe_refused(run, config):
         return f"{refused}; {use}, or rename the file"
-    if extension := find_extension(run, config):
-        extend = f"transformer-cli train {file.as_posix()} --extend"
-        return f"{extension}; {use}, or train it further first with: {extend}"
     return None

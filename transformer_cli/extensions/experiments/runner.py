@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 from transformer_cli.base.child import PYTHON, environment
 from transformer_cli.base.errors import TransformerCliError, UsageError
 from transformer_cli.base.messages import log
-from transformer_cli.base.ranks import SINGLE_PROCESS, count_cores
+from transformer_cli.base.ranks import count_cores
 from transformer_cli.cli.process import exit_code, stop_requests
 from transformer_cli.config.choices import DeviceName, PrecisionName
 from transformer_cli.extensions.cluster import cluster as clusters, fence
@@ -53,7 +53,7 @@ class Computing:
     ) -> "Computing":
         """Return how to begin in a directory of jobs, or how to resume: as it was begun.
 
-        What the precision 'auto' stands for in trainings on a CPU is measured once.
+        What the precision 'auto' stands for in trainings on a CPU is decided once.
 
         Raises:
             UsageError: it was begun with another precision.
@@ -69,10 +69,10 @@ class Computing:
         precision = begun or precision
         training: PrecisionName = mark.get("training_precision") or precision
         if begun is None and precision == "auto":
-            from transformer_cli.model.device import choose_device  # imports torch
+            from transformer_cli.model.device import choose_device, has_bfloat16  # imports torch
 
             if choose_device(device).type == "cpu":
-                training = _measure_precision(threads)
+                training = "bfloat16" if has_bfloat16() else "float32"
         return cls(device, precision, training, threads, allow_suspect_data)
 
     @property
@@ -96,15 +96,6 @@ class Computing:
     @property
     def suspect_options(self) -> list[str]:
         return ["--allow-suspect-data"] if self.allow_suspect_data else []
-
-
-def _measure_precision(threads: int | None) -> PrecisionName:
-    from transformer_cli.model.device import choose_device, use_threads
-    from transformer_cli.training.resources import choose_training_precision
-
-    use_threads(threads)
-    chosen = choose_training_precision("auto", choose_device("cpu"), SINGLE_PROCESS, say=log)
-    return "bfloat16" if str(chosen) == "torch.bfloat16" else "float32"
 
 
 class Plan(ABC):

@@ -61,7 +61,6 @@ class GrowingOptions(TrainExtra):
         unfit = {
             "CONFIG": given.config is not None,
             "--overwrite": given.overwrite,
-            "--extend": given.extend,
             "--dry-run": given.dry_run,
             "torchrun": Ranks.from_env().size > 1,
         }

@@ -17,10 +17,9 @@ from transformer_cli.base.errors import CorpusError, InputError, UsageError, Wor
 from transformer_cli.base.files import sha256
 from transformer_cli.base.locations import is_url
 from transformer_cli.base.messages import bar, log
-from transformer_cli.base.workers import SerialExecutor
+from transformer_cli.base.workers import SerialExecutor, find_executor
 from transformer_cli.base.writing import claim, expect, find_version
 from transformer_cli.cli.declaring import CommandOptions, ExtraOptions
-from transformer_cli.cli.options import find_executor
 from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.cli.translation import (
     InputFormat,
@@ -156,10 +155,10 @@ def _translate_files(
         of_all["n_best"] = str(options.n_best_written)
     for each in options.extras:
         of_all |= each.fingerprint()
-    opening = find_executor(options, options.output)
-    is_shared = opening is not None
+    open_executor = find_executor(options.extras, options.output, unasked=False)
+    is_shared = open_executor is not SerialExecutor
     with ExitStack() as stack:
-        executor: Executor = stack.enter_context(opening()) if opening else SerialExecutor()
+        executor = stack.enter_context(open_executor())
         if is_shared:
             options = replace(
                 options, threads=options.threads or getattr(executor, "threads", None)

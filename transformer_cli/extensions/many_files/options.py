@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from transformer_cli.base.packages import lazy_imports
-from transformer_cli.base.ranks import Ranks
 from transformer_cli.cli.translate import InputOptions, TranslateOptions
 
 with lazy_imports():
@@ -37,8 +36,6 @@ class ManyFilesOptions(InputOptions):
             yield f"--prefix-file {of_one}"
         for name, _ in given.further_outputs:
             yield f"{name} {of_one}"
-        if Ranks.from_env().size > 1:
-            yield "torchrun's processes share one file; give many files to --cluster"
 
     def open(self, given: TranslateOptions) -> "InputFormat":
         return command.ManyFiles()

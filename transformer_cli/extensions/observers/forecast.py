@@ -24,13 +24,18 @@ from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.store import encode_text
 from transformer_cli.evaluation.scores import score
 from transformer_cli.evaluation.scoring import Validator, find_measurable_pairs, mean_loss
+from transformer_cli.extensions.observers.memory import (
+    FLOAT,
+    count_numbers,
+    memory_of,
+    processes_sharing,
+)
 from transformer_cli.inference.engine import SearchOptions
 from transformer_cli.inference.translation import ignore, never
 from transformer_cli.model.device import empty_cache
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
 from transformer_cli.training.loss import GradientAccumulator
 from transformer_cli.training.optimizer import Optimizer, learning_rate
-from transformer_cli.training.resources import FLOAT, count_numbers, memory_of, processes_sharing
 from transformer_cli.training.trainer import Trainer
 
 PROBED = 5  # maximum number of trial batches

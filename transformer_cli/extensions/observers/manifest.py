@@ -10,5 +10,6 @@ provides: dict[str, dict[str, dict[str, object]]] = {
         "rate jump": {"load": "rate_jump:RateJumpPreview", "of_resumed": True},
         "forecast": {"load": "preview:ForecastPreview"},
     },
+    "training check": {"memory": {"load": "memory:check_memory"}},
     "run file": {"curves.png": {}, "tensorboard": {}},
 }

@@ -1,4 +1,4 @@
 """What this extension adds, as plain data."""
 
 api = 1
-provides = {"pool": {"spawned": {"load": "spawning:open_pool"}}}
+provides = {"executor": {"spawned": {"load": "spawning:find_pool"}}}

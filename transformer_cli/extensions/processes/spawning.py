@@ -12,10 +12,19 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
 from transformer_cli.base.errors import WorkerError
+from transformer_cli.base.ranks import count_cores
+from transformer_cli.base.workers import OpenExecutor
+
+
+def find_pool(_: None, place: Path) -> OpenExecutor | None:
+    """Return what opens a process for each core; None: there is one core."""
+    return partial(open_pool, cores) if (cores := count_cores()) > 1 else None
 
 
 @contextmanager

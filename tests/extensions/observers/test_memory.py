@@ -6,23 +6,24 @@ from typing import Any
 import psutil
 import pytest
 import torch
-from test_trainer import TEXT
 
 from transformer_cli.base.errors import ConfigError
 from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.config.schema import Config
-from transformer_cli.model.transformer import build_model, build_shapes, count_parameters
-from transformer_cli.text.vocabulary import PAD_ID
-from transformer_cli.training import resources
-from transformer_cli.training.resources import (
+from transformer_cli.data.store import EncodedText, TokenArray
+from transformer_cli.extensions.observers import memory
+from transformer_cli.extensions.observers.memory import (
     Numbers,
     cgroup_limits,
     check_memory,
     count_numbers,
 )
+from transformer_cli.model.transformer import build_model, build_shapes, count_parameters
+from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training.trainer import Trainer
 
 CPU = torch.device("cpu")
+LINES = TokenArray.from_sentences([[4, 5], [6]])
 
 
 def config(model: dict[str, Any], **training: Any) -> Config:
@@ -47,7 +48,7 @@ def test_what_is_held_is_counted_without_making_it(model: dict[str, Any], optimi
     settings = config(model, freeze=["embeddings", "encoder"], optimizer=optimizer)
     made = build_model(settings.model, 12, 12, PAD_ID, settings.seed)
     made.freeze(settings.training.freeze)
-    trainer = Trainer(made, TEXT, settings, torch.float32)
+    trainer = Trainer(made, EncodedText(LINES, LINES), settings, torch.float32)
     state = sum(each.numel() for each in trainer.optimizer.state().values())
     trained = count_parameters(made, trained_only=True)
     expected = Numbers(count_parameters(made), trained, state)
@@ -81,9 +82,9 @@ def test_what_there_is_no_memory_for_is_refused(
     settings = config({"d_model": 512, "d_ff": 2048}, **training)
     weights = count_parameters(build_model(settings.model, 12, 12, PAD_ID, 1))
     needed = bytes_each * weights
-    monkeypatch.setattr(resources, "memory_of", lambda device: needed)
+    monkeypatch.setattr(memory, "memory_of", lambda device: needed)
     check_memory(settings, (12, 12), CPU, ranks)
-    monkeypatch.setattr(resources, "memory_of", lambda device: needed - 1)
+    monkeypatch.setattr(memory, "memory_of", lambda device: needed - 1)
     with pytest.raises(ConfigError, match=r"^model: its [\d,]+ weights take at least .*; lower "):
         check_memory(settings, (12, 12), CPU, ranks)
 
@@ -119,7 +120,7 @@ def test_no_groups_no_limits(tmp_path: Path) -> None:
 
 
 def test_a_machine_without_limits_has_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resources, "cgroup_limits", lambda: iter(()))
-    assert resources.memory_of(CPU) == psutil.virtual_memory().total
-    monkeypatch.setattr(resources, "cgroup_limits", lambda: iter((7_000,)))
-    assert resources.memory_of(CPU) == 7_000
+    monkeypatch.setattr(memory, "cgroup_limits", lambda: iter(()))
+    assert memory.memory_of(CPU) == psutil.virtual_memory().total
+    monkeypatch.setattr(memory, "cgroup_limits", lambda: iter((7_000,)))
+    assert memory.memory_of(CPU) == 7_000

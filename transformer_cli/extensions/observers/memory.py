@@ -1,0 +1,103 @@
+"""Whether a training fits into memory: what its weights, gradients and optimizer state take."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+import torch
+
+from transformer_cli.base.errors import ConfigError, size
+from transformer_cli.base.ranks import Ranks
+from transformer_cli.config.schema import Config
+from transformer_cli.model.transformer import Transformer, build_shapes, count_parameters
+from transformer_cli.text.vocabulary import PAD_ID, SPECIALS
+from transformer_cli.training.optimizer import kind_of
+
+FLOAT = 4  # bytes
+
+
+class Numbers(NamedTuple):
+    """How many numbers, of four bytes, a training holds at least."""
+
+    weights: int  # those of the moving average included
+    gradients: int
+    state: int  # the optimizer's
+
+
+def count_numbers(model: Transformer, config: Config) -> Numbers:
+    """Count what a training of ``model`` holds, of which ``training.freeze`` is frozen."""
+    copies = 1 + config.training.has_average + (config.training.init_share is not None)
+    trained = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
+    return Numbers(
+        copies * count_parameters(model),
+        sum(weight.numel() for weight in trained.values()),
+        sum(
+            weight.numel() * len(kind_of(config.training, name, weight).state)
+            for name, weight in trained.items()
+        ),
+    )
+
+
+def check_memory(
+    config: Config, sizes: tuple[int, int] | None, device: torch.device, ranks: Ranks
+) -> None:
+    """Check that weights, gradients and optimizer state fit into memory.
+
+    Activations are not counted: a batch that does not fit is split into micro-batches. ``sizes``
+    are the vocabularies', or None as long as they are unknown. On a CPU, the processes of one
+    machine share its memory.
+    """
+    smallest = len(SPECIALS), len(SPECIALS)
+    model = build_shapes(config.model, *(sizes or smallest), PAD_ID)
+    model.freeze(config.training.freeze)
+    numbers = count_numbers(model, config)
+    sharing = processes_sharing(device, ranks)
+    needed, there = sharing * FLOAT * sum(numbers), memory_of(device)
+    if needed <= there:
+        return
+    has_average = config.training.has_average
+    owner = "the GPU" if device.type == "cuda" else "this machine"
+    average = " and an average" if has_average else ""
+    shared = f" in {sharing} processes" if sharing > 1 else ""
+    raise ConfigError(
+        f"model: its {count_parameters(model):,} weights take at least "
+        f"{size(needed)} to train{shared} (with gradients, the optimizer's state{average}), and "
+        f"{owner} has {size(there)} of memory; "
+        "lower d_model, d_ff, the number of layers or the vocabulary"
+    )
+
+
+def processes_sharing(device: torch.device, ranks: Ranks) -> int:
+    """Return how many processes share the device's memory: on a CPU, those of one machine."""
+    return ranks.size // ranks.machines if device.type == "cpu" else 1
+
+
+def memory_of(device: torch.device) -> int:
+    """Return the bytes of memory of a GPU, or of the machine or the process' cgroup."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[1]
+    # A list, as most machines have no limit, and min() of one number is an error.
+    return min([psutil.virtual_memory().total, *cgroup_limits()])
+
+
+def cgroup_limits(
+    own: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")
+) -> Iterator[int]:
+    """Yield the memory limits of this process' cgroups, versions 2 and 1.
+
+    ``own`` lists them, and they are mounted at ``root``. A container may see its own as the root.
+    """
+    lines = own.read_text().splitlines() if own.is_file() else []
+    for number, controllers, path in (line.split(":", 2) for line in lines):
+        base, name = root, "memory.max"
+        if number != "0":
+            if "memory" not in controllers.split(","):
+                continue
+            base, name = root / "memory", "memory.limit_in_bytes"
+        group = base / path.lstrip("/")
+        for directory in (group, *group.parents):
+            if directory.is_relative_to(base) and (directory / name).is_file():
+                limit = (directory / name).read_text().strip()
+                if limit.isdigit():  # not 'max'
+                    yield int(limit)

@@ -16,7 +16,6 @@ OPTIONAL = (
     "backports",
     "comet",
     "ctranslate2",
-    "ftfy",
     "huggingface_hub",
     "ipadic",
     "jinja2",

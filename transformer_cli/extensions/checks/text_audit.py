@@ -28,7 +28,7 @@ from transformer_cli.data.kinds import (
     open_kind,
     open_split,
 )
-from transformer_cli.extensions.checks.checked_kind import Sources, find_checked
+from transformer_cli.extensions.checks.checked_kind import Sources, find_text_files
 from transformer_cli.extensions.checks.shift import Shift, ShiftCheck
 from transformer_cli.extensions.revision.foreign_scripts import ScriptCheck, scripts_of
 
@@ -62,7 +62,6 @@ class TextAudit:
         self.notes: list[str] = []
         self.mistakes: list[str] = []
         self._data = data
-        self._checked = find_checked(data)
         self._allow = allow or is_begun
         self._is_begun = is_begun
         self._one_language = data.src_lang == data.tgt_lang
@@ -230,7 +229,7 @@ def _absolute(files: ParallelFiles) -> ParallelFiles:
 
 def _find_mistaken_files(data: DataSection, training: Sources, scored: Sources) -> Iterator[str]:
     """Yield a message for each file that is used twice, and each text whose sides are swapped."""
-    more_training, more_scored = find_checked(data).files()
+    more_training, more_scored = find_text_files(data)
     one_language = data.src_lang == data.tgt_lang
     yield from _same_files({**training, **more_training}, {**scored, **more_scored}, one_language)
     yield from _swapped_sides({**training, **scored}, (data.src_lang, data.tgt_lang))

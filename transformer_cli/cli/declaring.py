@@ -18,7 +18,17 @@ from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    NamedTuple,
+    TypeVar,
+    get_args,
+)
 
 import typer
 from typer.core import TyperCommand
@@ -30,6 +40,7 @@ with lazy_imports():
     from transformer_cli.inference import plain_text
 
 if TYPE_CHECKING:
+    from transformer_cli.cli.evaluate import ScoredText
     from transformer_cli.inference.translation import Notes
     from transformer_cli.inference.translator import TextTranslator
 
@@ -42,19 +53,51 @@ _LAST = ("Hardware", OTHERS)
 """Headings that follow all others in a command's help."""
 
 
+Use = Literal["reads", "writes", "run"]
+"""What is done with the path that an option names; a run is read too."""
+
+
 def argument(metavar: str, about: str, show_default: bool = False, **others: Any) -> Any:
     """Describe an argument, for ``Annotated``."""
     return typer.Argument(metavar=metavar, help=about, show_default=show_default, **others)
 
 
-def option(metavar: str | None, about: str, *names: str, **others: Any) -> Any:
-    """Describe an option, for ``Annotated``; without names, the field's name is its name."""
-    return typer.Option(*names, metavar=metavar, help=about, **others)
+def option(
+    metavar: str | None,
+    about: str,
+    *names: str,
+    use: Use | None = None,
+    needs_torch: bool = False,
+    **others: Any,
+) -> Any:
+    """Describe an option, for ``Annotated``.
+
+    Args:
+        metavar: what stands for its value in ``--help``; None: typer knows the choices.
+        about: its help.
+        names: without any, the field's name is its name.
+        use: what is done with the path that it names.
+        needs_torch: whether it asks for what not every search engine can do.
+        others: what ``typer.Option`` takes.
+    """
+    described = typer.Option(*names, metavar=metavar, help=about, **others)
+    described.use, described.needs_torch = use, needs_torch
+    return described
 
 
-def flag(about: str, name: str) -> Any:
+def flag(about: str, name: str, **others: Any) -> Any:
     """Describe a flag, for ``Annotated``; typer would add one that negates it."""
-    return typer.Option(name, help=about)
+    return option(None, about, name, **others)
+
+
+class _Given(NamedTuple):
+    """An option that does not have its default, and what ``option`` says of it."""
+
+    field: str
+    name: str
+    value: Any
+    use: Use | None
+    needs_torch: bool
 
 
 @dataclass(frozen=True)
@@ -69,40 +112,30 @@ class ExtraOptions:
     about: ClassVar[str] = ""
     """What to add to the command's description, in sentences."""
 
+    def given(self) -> Iterator[_Given]:
+        """Yield the options that are given."""
+        for each in fields(self):
+            if (value := getattr(self, each.name)) != each.default:
+                (described,) = get_args(each.type)[1:]
+                name = [*(described.param_decls or ()), f"--{each.name.replace('_', '-')}"][0]
+                yield _Given(each.name, name, value, described.use, described.needs_torch)
+
     def check(self, given: Any) -> None:
         """Raise a UsageError unless they can be used with the command's other options."""
-
-    def inputs(self) -> list[tuple[str, Path]]:
-        """Return the files that are read, each with its option."""
-        return []
-
-    def runs(self) -> list[Path]:
-        """Return the runs that are read besides the command's own."""
-        return []
-
-    def outputs(self) -> list[tuple[str, Path]]:
-        """Return the files that are written, each with its option."""
-        return []
-
-    def fingerprint(self) -> dict[str, str]:
-        """Return what decides the output, by name."""
-        return {}
-
-    def needs(self) -> list[str]:
-        """Return the options given that not every search engine can serve."""
-        return []
-
-    def open_note(self, given: Any, runs: Sequence[Any], name: str, text: Any) -> Any:
-        """Return the ``EvaluationNote`` on a text that ``evaluate`` scores, before that is done."""
-        return None
 
     def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
         """Return a translator that does what they say; UsageError: it cannot."""
         return translator
 
-    def open_notes(self) -> "AbstractContextManager[Notes | None]":
-        """Open what takes notes of each line's translations as ``translate`` writes them."""
+    def open_notes(
+        self, given: Any, scored: "ScoredText | None" = None
+    ) -> "AbstractContextManager[Notes | None]":
+        """Open what takes notes of translations: as they are written, or of those ``scored``."""
         return nullcontext()
+
+    def fingerprint(self) -> dict[str, str]:
+        """Return what decides the output, by name; what is in files, ``prepare`` has read."""
+        return {each.field: str(each.value) for each in self.given() if each.use != "writes"}
 
 
 @dataclass(frozen=True)
@@ -120,17 +153,19 @@ class CommandOptions:
         """Return the options of a class, with their defaults if the command was not given them."""
         return next((each for each in self.extras if isinstance(each, kind)), kind())
 
-    def extra_inputs(self) -> list[tuple[str, Path]]:
-        """Return the files that options of extensions name, each with the name of its option."""
-        return [each for extra in self.extras for each in extra.inputs()]
-
-    def extra_runs(self) -> list[Path]:
-        """Return the runs that options of extensions name."""
-        return [run for extra in self.extras for run in extra.runs()]
+    def extra_paths(self, use: Use) -> list[tuple[str, Path]]:
+        """Return what options of extensions name, each path with the option's name."""
+        given = (each for extra in self.extras for each in extra.given() if each.use == use)
+        lists = ((each.name, each.value) for each in given)
+        return [
+            (name, path)
+            for name, value in lists
+            for path in (value if isinstance(value, list) else [value])
+        ]
 
     def extra_needs(self) -> list[str]:
         """Return the options of extensions that not every search engine can serve."""
-        return [need for extra in self.extras for need in extra.needs()]
+        return [each.name for extra in self.extras for each in extra.given() if each.needs_torch]
 
     def prepare(self, translator: AnyTranslator) -> AnyTranslator:
         """Return a translator that does what options of extensions say."""

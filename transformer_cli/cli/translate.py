@@ -155,7 +155,7 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
     @property
     def models(self) -> list[Path]:
         """The runs that are read."""
-        return [self.run, *self.extra_runs()]
+        return [self.run, *(run for _, run in self.extra_paths("run"))]
 
     @property
     def n_best_written(self) -> int | None:
@@ -174,18 +174,13 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
         inputs = [
             ("-i", self.input_),
             ("--prefix-file", self.prefix_file),
-            *self.extra_inputs(),
+            *self.extra_paths("reads"),
         ]
         if str(self.output) != "-":
             others = inputs[1:] if kind and kind.replaces_input else inputs
             options.check_output(self.output, "-o", others, self.models)
-        for name, path in self.further_outputs:
+        for name, path in self.extra_paths("writes"):
             options.check_output(path, name, inputs, self.models)
-
-    @property
-    def further_outputs(self) -> list[tuple[str, Path]]:
-        """The files that are written next to the translations, with their options."""
-        return [pair for each in self.extras for pair in each.outputs()]
 
     def check(self) -> None:
         """Make sure, before long work, that the options can be used together."""
@@ -196,7 +191,7 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
         self.check_outputs()
 
     def _find_problems_of_files(self) -> Iterator[str]:
-        for name, path in self.further_outputs:
+        for name, path in self.extra_paths("writes"):
             if str(path) != "-" and path.resolve() == self.output.resolve():
                 yield f"-o and {name} are both {self.output}"
         if str(self.input_) == str(self.prefix_file) == "-":

@@ -1,6 +1,6 @@
 """The option of ``evaluate`` about text that is near the training text."""
 
-from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -20,6 +20,6 @@ class NearOptions(ExtraOptions):
         bool, flag("Scores by nearness to the training text, which is read.", "--near")
     ] = False
 
-    def open_note(self, given: Any, runs: Sequence[Any], name: str, text: Any) -> Any:
-        """Return what is noted of pairs that were seen in training, whether asked or not."""
-        return evaluation_note.SeenNote(runs, name, text, self.near)
+    def open_notes(self, given: Any, scored: Any = None) -> "AbstractContextManager[Any]":
+        """Open what is noted of pairs that were seen in training, whether asked or not."""
+        return nullcontext(evaluation_note.SeenNotes(scored, self.near))

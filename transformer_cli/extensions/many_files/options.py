@@ -34,7 +34,7 @@ class ManyFilesOptions(InputOptions):
         of_one = "is for one file, but -i names many; leave it out"
         if given.prefix_file is not None:
             yield f"--prefix-file {of_one}"
-        for name, _ in given.further_outputs:
+        for name, _ in given.extra_paths("writes"):
             yield f"{name} {of_one}"
 
     def open(self, given: TranslateOptions) -> "InputFormat":

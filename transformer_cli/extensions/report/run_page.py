@@ -123,7 +123,7 @@ def _open_trained(run: RunDirectory) -> EncodedStore | None:
     stats = read_stats(run.encoded)
     if stats is None:
         return None
-    return open_store(run.encoded, stats.text_sha256, fingerprint(run.tokenizer), is_verified=True)
+    return open_store(run.encoded, stats.text_sha256, fingerprint(run.tokenizer))
 
 
 def _attend(

@@ -25,7 +25,6 @@ from typing import (
     ClassVar,
     Generic,
     Literal,
-    NamedTuple,
     TypeVar,
     get_args,
 )
@@ -90,16 +89,6 @@ def flag(about: str, name: str, **others: Any) -> Any:
     return option(None, about, name, **others)
 
 
-class _Given(NamedTuple):
-    """An option that does not have its default, and what ``option`` says of it."""
-
-    field: str
-    name: str
-    value: Any
-    use: Use | None
-    needs_torch: bool
-
-
 @dataclass(frozen=True)
 class ExtraOptions:
     """Options that an extension adds to a command; they change what the command does.
@@ -112,13 +101,12 @@ class ExtraOptions:
     about: ClassVar[str] = ""
     """What to add to the command's description, in sentences."""
 
-    def given(self) -> Iterator[_Given]:
-        """Yield the options that are given."""
+    def given(self) -> Iterator[tuple[str, Any, Any]]:
+        """Yield the options that are given: name, what ``option`` says of it, and value."""
         for each in fields(self):
             if (value := getattr(self, each.name)) != each.default:
                 (described,) = get_args(each.type)[1:]
-                name = [*(described.param_decls or ()), f"--{each.name.replace('_', '-')}"][0]
-                yield _Given(each.name, name, value, described.use, described.needs_torch)
+                yield each.name, described, value
 
     def check(self, given: Any) -> None:
         """Raise a UsageError unless they can be used with the command's other options."""
@@ -135,7 +123,7 @@ class ExtraOptions:
 
     def fingerprint(self) -> dict[str, str]:
         """Return what decides the output, by name; what is in files, ``prepare`` has read."""
-        return {each.field: str(each.value) for each in self.given() if each.use != "writes"}
+        return {name: str(value) for name, about, value in self.given() if about.use != "writes"}
 
 
 @dataclass(frozen=True)
@@ -154,18 +142,15 @@ class CommandOptions:
         return next((each for each in self.extras if isinstance(each, kind)), kind())
 
     def extra_paths(self, use: Use) -> list[tuple[str, Path]]:
-        """Return what options of extensions name, each path with the option's name."""
-        given = (each for extra in self.extras for each in extra.given() if each.use == use)
-        lists = ((each.name, each.value) for each in given)
-        return [
-            (name, path)
-            for name, value in lists
-            for path in (value if isinstance(value, list) else [value])
-        ]
+        """Return the paths in options of extensions, each with the name of its option."""
+        given = [each for extra in self.extras for each in extra.given() if each[1].use == use]
+        lists = [(name, value if isinstance(value, list) else [value]) for name, _, value in given]
+        return [(_option_name(name), path) for name, paths in lists for path in paths]
 
     def extra_needs(self) -> list[str]:
         """Return the options of extensions that not every search engine can serve."""
-        return [each.name for extra in self.extras for each in extra.given() if each.needs_torch]
+        given = (each for extra in self.extras for each in extra.given())
+        return [_option_name(name) for name, about, _ in given if about.needs_torch]
 
     def prepare(self, translator: AnyTranslator) -> AnyTranslator:
         """Return a translator that does what options of extensions say."""
@@ -179,40 +164,39 @@ class CommandOptions:
             each.check(self)
 
 
+def _option_name(field: str) -> str:
+    return f"--{field.rstrip('_').replace('_', '-')}"
+
+
+@dataclass(frozen=True)
 class Declared(Generic[Given]):
     """A command: a function of a dataclass, whose fields are its options."""
 
-    def __init__(self, function: Callable[[Given], None], given: type[Given], command: str) -> None:
-        self._function = function
-        self._given = given
-        self._command = command
+    function: Callable[[Given], None]
+    given: type[Given]
 
     def build(self, every: bool) -> Callable[..., None]:
         """Return a function with the options as parameters, which typer reads.
 
         Those of extensions are among them if ``every`` says so, or they act without being asked.
         """
-        kinds = _extra_kinds(self._command, every)
+        command = self.function.__name__
+        kinds = _extra_kinds(command, every)
 
-        @wraps(self._function)
+        @wraps(self.function)
         def run(**values: Any) -> None:
-            self._function(build_options(self._given, self._command, **values))
+            self.function(build_options(self.given, command, **values))
 
         run.__doc__ = _add_about(run.__doc__ or "", [kind.about for kind in kinds])
-        declared = [parameter for kind in (self._given, *kinds) for parameter in _parameters(kind)]
+        declared = [parameter for kind in (self.given, *kinds) for parameter in _parameters(kind)]
         run.__signature__ = inspect.Signature(declared)  # type: ignore[attr-defined]
         run.__annotations__ = {each.name: each.annotation for each in declared}
         return run
 
 
-def declared_by(
-    given: type[Given], command: str = ""
-) -> Callable[[Callable[[Given], None]], Declared[Given]]:
-    """Make a command of a function that takes a dataclass, whose fields become the options.
-
-    Extensions add options to those of the ``command`` that is named.
-    """
-    return lambda function: Declared(function, given, command)
+def declared_by(given: type[Given]) -> Callable[[Callable[[Given], None]], Declared[Given]]:
+    """Make a command of a function that takes a dataclass, whose fields become the options."""
+    return lambda function: Declared(function, given)
 
 
 def _add_about(description: str, added: Sequence[str]) -> str:

@@ -73,7 +73,7 @@ class EvaluateOptions(options.HardwareOptions, TextOptions):
             options.check_output(self.output, "-o", inputs, runs)
 
 
-@declared_by(EvaluateOptions, "evaluate")
+@declared_by(EvaluateOptions)
 def evaluate(given: EvaluateOptions) -> None:
     """Score a trained model: BLEU, chrF, TER and perplexity.
 

@@ -44,7 +44,7 @@ STOPPING = "stopping after this step with a checkpoint; once more stops at once"
 _REFRESH_SECONDS = 0.5
 
 
-@declared_by(TrainOptions, "train")
+@declared_by(TrainOptions)
 def train(given: TrainOptions) -> None:
     """Train a model, or resume an earlier training.
 

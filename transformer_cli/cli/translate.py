@@ -211,7 +211,7 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
             )
 
 
-@declared_by(TranslateOptions, "translate")
+@declared_by(TranslateOptions)
 def translate(given: TranslateOptions) -> None:
     """Translate text, one sentence a line; line N in is line N out.
 

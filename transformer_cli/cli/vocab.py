@@ -27,7 +27,7 @@ class VocabOptions(CommandOptions):
     allow_suspect_data: options.AllowSuspectData = False
 
 
-@declared_by(VocabOptions, "vocab")
+@declared_by(VocabOptions)
 def vocab(given: VocabOptions) -> None:
     """Build the vocabularies or subword models of an experiment.
 

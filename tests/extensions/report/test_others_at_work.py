@@ -1,4 +1,4 @@
-"""Pages and pictures that another process saves or writes."""
+"""Pages that another process saves or writes."""
 
 from pathlib import Path
 
@@ -24,12 +24,8 @@ __all__ = [
 
 COMMANDS: dict[str, Case] = {
     "report": ("p.html", ["report", "RUN", "-o", "p.html"]),
-    "attention": ("a.svg", ["attention", "RUN", "1 2", "-o", "a.svg"]),
 }
-INTO_RUNS = [
-    ("report", "RUN", "-o", "RUN/curves.png"),
-    ("attention", "RUN", "1 2", "-o", "RUN/curves.png"),
-]
+INTO_RUNS = [("report", "RUN", "-o", "RUN/curves.png")]
 
 
 def test_a_page_about_a_run_may_be_named_in_its_own_place(own_run: Path) -> None:

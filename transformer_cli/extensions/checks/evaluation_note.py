@@ -1,30 +1,26 @@
-"""What ``evaluate`` says of pairs that were seen in training, or are near others that were."""
+"""What ``evaluate`` says of pairs that were seen in training."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 from transformer_cli.base.messages import warn
 from transformer_cli.base.metrics import METRICS
 from transformer_cli.base.packages import lazy_imports
-from transformer_cli.cli.display import align_columns
 from transformer_cli.cli.evaluate import ScoredText
 from transformer_cli.extensions.checks import seen_pairs
 from transformer_cli.inference.translation import Notes, Translation
 
 with lazy_imports():
     from transformer_cli.evaluation import scores
-    from transformer_cli.extensions.checks import near_copies
 
 
 class SeenNotes(Notes):
     """Which pairs of a text models have seen in training."""
 
-    def __init__(self, scored: ScoredText, has_near: bool) -> None:
+    def __init__(self, scored: ScoredText) -> None:
         self._scored = scored
         self._seen = seen_pairs.find_seen(scored.runs, scored.pairs)
-        self._nearest = seen_pairs.find_nearest(scored.runs, scored.pairs) if has_near else None
         self._hypotheses: list[str] = []
 
     def look(self, number: int, src: str, found: Sequence[Translation]) -> Iterable[str]:
@@ -33,35 +29,21 @@ class SeenNotes(Notes):
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        """How many pairs were seen, and the scores of the others and by nearness."""
+        """How many pairs were seen, and the scores of the others."""
         rest = self._seen.rest
         if not rest:
             problem = "all its pairs were seen in training; scores on it say nothing of other text"
             warn(self._scored.name, problem)
         is_part = 0 < len(rest) < len(self._seen.by_src)
-        found = {"seen": {**self._seen.report(), "rest": self._score(rest) if is_part else None}}
-        if self._nearest is None:
-            return found
-        numbers, unknown = self._nearest
-        bands = [
-            {
-                "from": least,
-                "to": most,
-                **self._score([place for place, own in enumerate(numbers) if own == band]),
-            }
-            for band, (least, most) in enumerate(pairwise((0.0, *near_copies.BANDS, 1.0)))
-        ]
-        near = {"bands": bands, "unknown": [path.as_posix() for path in unknown]}
-        return {**found, "near": near}
+        return {"seen": {**self._seen.report(), "rest": self._score(rest) if is_part else None}}
 
     def _score(self, numbers: Sequence[int]) -> dict[str, Any]:
-        """Return the number and the scores of some pairs, of none but the number."""
+        """Return the number and the scores of some pairs."""
         sides = (self._hypotheses, self._scored.pairs.tgt)
         translated, references = ([side[number] for number in numbers] for side in sides)
         found = {
             name: scores.measure(metric, translated, references)._asdict()
             for name, metric in self._scored.metrics.by_name().items()
-            if numbers
         }
         return {"sentences": len(numbers), "scores": found}
 
@@ -70,14 +52,6 @@ class SeenNotes(Notes):
         yield from seen_pairs.describe_seen(seen, len(self._hypotheses), "the model")
         if (rest := seen["rest"]) is not None:
             yield f"of the other {rest['sentences']:,}: {_format_scores(rest)}"
-        if (near := self.facts.get("near")) is not None:
-            yield "by similarity to the nearest training pair:"
-            yield from align_columns(
-                (f"{band['from']} to {band['to']}", f"{band['sentences']:,}", _format_scores(band))
-                for band in near["bands"]
-            )
-            if near["unknown"]:
-                yield f"not compared: the training text of {', '.join(near['unknown'])} is not here"
 
 
 def _format_scores(some: Mapping[str, Any]) -> str:

@@ -65,7 +65,6 @@ OPTIONS = {
         "--input -i",
         "--output -o",
         "--errors",
-        "--prefix-file",
         "--scores",
         "--checkpoint",
         "--beam-size",

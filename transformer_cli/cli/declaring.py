@@ -115,6 +115,10 @@ class ExtraOptions:
         """Return a translator that does what they say; UsageError: it cannot."""
         return translator
 
+    def open_rows(self, rows: Iterator[Any], given: Any) -> "AbstractContextManager[Iterator[Any]]":
+        """Open what says more about the rows that ``translate`` reads; yield them with that."""
+        return nullcontext(rows)
+
     def open_notes(
         self, given: Any, scored: "ScoredText | None" = None
     ) -> "AbstractContextManager[Notes | None]":

@@ -166,6 +166,9 @@ def _run(planned: "summary.PlannedTraining") -> "tuple[sessions.Session, int | N
         observers=[entry.load()() for entry in entries("observer").values()],
     )
     planned = replace(planned, is_complete=session.is_finished)
+    if trainer.ranks.is_main:
+        root = planned.request.root
+        initialize.record_settings(run, planned.config, root, session.is_finished)
     for line in align_columns(summary.summarize_training(planned), left=2):
         log(line)
     with stop_requests(STOPPING) as requested:

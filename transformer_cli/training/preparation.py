@@ -371,18 +371,6 @@ def _compose(first: Augmentation, second: Augmentation) -> Augmentation:
     return lambda text, seed: second(first(text, seed), seed)
 
 
-def check_training(
-    config: Config, vocab_sizes: tuple[int, int] | None, device: torch.device, ranks: Ranks
-) -> None:
-    """Let extensions refuse, by a ConfigError, what cannot be trained on this machine.
-
-    They are functions of these arguments, which entries of the interface ``training check`` load.
-    ``vocab_sizes`` is None before any text is read.
-    """
-    for entry in registry.entries("training check").values():
-        entry.load()(config, vocab_sizes, device, ranks)
-
-
 def build_trainer(
     config: Config,
     data: PreparedData,
@@ -392,7 +380,6 @@ def build_trainer(
     ranks: Ranks,
 ) -> Trainer:
     """Build the model and its trainer, at step 0; a new run starts from the weights of ``init``."""
-    check_training(config, data.vocab_sizes, device, ranks)
     if not data.pairs.num_pairs:
         raise CorpusError(
             f"split 'train': every pair is longer than training.max_length "

@@ -7,7 +7,6 @@
 # make best: our best models of Multi30k, both ways; about 2½ hours on 2 CPU cores that
 # multiply in bfloat16. Run it again to resume.
 # make test-torchtext: vocabulary files read by torchtext, in an environment of its own (5 GB).
-# make test-argos: an .argosmodel in Argos Translate, in an environment of its own.
 # PYTHON=python3.12 make …: with another interpreter.
 PYTHON ?= python3
 VENV := .venv
@@ -27,10 +26,8 @@ EQUIPPED := $(VENV)/.equipped
 # torchtext works with an old torch only, and that with an old Python.
 TORCHTEXT := .torchtext-venv
 OLD_PYTHON ?= python3.11
-# argostranslate pins a stanza, which needs torch.
-ARGOS := .argos-venv
 
-.PHONY: setup demo test test-shuffled test-all test-torchtext test-argos lint docs bench best clean
+.PHONY: setup demo test test-shuffled test-all test-torchtext lint docs bench best clean
 
 setup: $(EQUIPPED)
 
@@ -71,14 +68,6 @@ test-torchtext: setup $(TORCHTEXT)/.installed
 $(TORCHTEXT)/.installed:
 	$(OLD_PYTHON) -m venv --clear $(TORCHTEXT)
 	$(TORCHTEXT)/bin/python -m pip install --quiet torch==2.3.1 torchtext==0.18.0 'numpy<2'
-	touch $@
-
-test-argos: setup $(ARGOS)/.installed
-	ARGOS_PYTHON=$(CURDIR)/$(ARGOS)/bin/python $(BIN)/python -m pytest tests/extensions/exchange/test_argos.py
-
-$(ARGOS)/.installed:
-	$(PYTHON) -m venv --clear $(ARGOS)
-	$(ARGOS)/bin/python -m pip install --quiet argostranslate==1.11.0 torch==2.13.0
 	touch $@
 
 docs: setup

@@ -163,7 +163,7 @@ def multiply_store(store: Path, times: int) -> int:
     (store / "more").replace(store / "ids")
     (store / "table").replace(store / "pages")
     stats = replace(record.stats, pairs=pairs * times)
-    files = record_files(store, record.files)
+    files = {name: each for name, each in record_files(store).items() if name in record.files}
     artifact.update(record, stats=stats, files=files)
     return pairs * times
 

@@ -1,5 +1,4 @@
 import json
-import shutil
 from pathlib import Path
 
 from cli.process import assert_refused, run
@@ -26,20 +25,6 @@ def test_all_checkpoints_are_averaged_unless_a_number_is_given(own_run: Path) ->
     assert finished.out.endswith(f": the average of {', '.join(there)}\n")
 
 
-def test_the_checkpoint_of_a_stop_is_left_out_and_named(own_run: Path) -> None:
-    config = own_run / "config.yaml"
-    config.write_text(config.read_text().replace("save_every: 10", "save_every: null"))
-    stop, path = (own_run / "checkpoints" / each for each in ("step-00000050", "average"))
-    finished = run("average", own_run)
-    assert finished.out == f"{path}: the average of step-00000060\n"
-    assert finished.err.splitlines() == [
-        f"{stop}: left out, as training was stopped there before a validation"
-    ]
-    assert_refused(run("average", own_run, "--last", "2"), 2, "has 1 checkpoints, not 2")
-    shutil.rmtree(own_run / "checkpoints" / "step-00000060")
-    assert_refused(run("average", own_run), 1, "no validated checkpoint yet", "resume")
-
-
 def test_an_average_is_of_no_step(own_run: Path) -> None:
     assert run("average", own_run, "--last", "2").code == 0
     values = json.loads(run("evaluate", own_run, "--checkpoint", "average", "--json").out)
@@ -64,7 +49,6 @@ def test_mistakes_are_one_line(own_run: Path, tmp_path: Path) -> None:
     assert_refused(run("average", own_run, "--last", "0"), 2, "--last")
     assert_refused(run("average", tmp_path / "none"), 2, "not a run directory")
     assert not (tmp_path / "none").exists()
-    assert_refused(run("average", own_run, own_run), 2, "named twice")
     assert_refused(
         run("evaluate", own_run, "--checkpoint", "average"),
         2,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 from letters import LettersFrom
 
-from transformer_cli.base import artifact, files, registry
+from transformer_cli.base import registry
 from transformer_cli.base.errors import CorpusError, RunError
 from transformer_cli.data.corpus import ParallelFiles, ParallelText, StreamedText
 from transformer_cli.data.store import (
@@ -130,10 +130,8 @@ def test_another_text_or_tokenizer_does_not_fit(tmp_path: Path) -> None:
         lambda data: data[:-2],
         lambda data: data + b"\1",
         lambda data: b"",
-        lambda data: bytes([data[0] ^ 1]) + data[1:],
-        lambda data: data[:-3] + bytes([data[-3] ^ 64]) + data[-2:],
     ],
-    ids=["cut off", "too long", "empty", "its first bit flipped", "one of its last bits flipped"],
+    ids=["cut off", "too long", "empty"],
 )
 def test_a_damaged_store_is_none(
     tmp_path: Path, name: str, damage: Callable[[bytes], bytes]
@@ -147,17 +145,16 @@ def test_a_damaged_store_is_none(
 
 
 @pytest.mark.long
-def test_damage_that_no_time_tells_of_is_found_where_it_would_be_used(tmp_path: Path) -> None:
+def test_damage_that_no_size_tells_of_is_found_where_it_would_be_used(tmp_path: Path) -> None:
     directory = tmp_path / "encoded"
     whole = contents(all_of(stored(directory)))
     for name in ("ids", "pages"):
         path = directory / name
-        data, before = path.read_bytes(), path.stat()
+        data = path.read_bytes()
         for bit in range(0, 8 * len(data), 3):
             flipped = bytearray(data)
             flipped[bit // 8] ^= 1 << bit % 8
             path.write_bytes(flipped)
-            os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
             store = opened(directory)
             assert store is not None
             damaged = []
@@ -172,7 +169,6 @@ def test_damage_that_no_time_tells_of_is_found_where_it_would_be_used(tmp_path: 
             assert f": page {number} is damaged" in message
             assert f"delete {directory}" in message
         path.write_bytes(data)
-        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 @pytest.mark.parametrize(("key", "value"), [("page_pairs", "8"), ("surprise", 1), ("files", {})])
@@ -194,51 +190,8 @@ def sealed_sum(content: object) -> str:
 
 def test_no_store_is_none(tmp_path: Path) -> None:
     assert opened(tmp_path / "encoded") is None
-    assert open_store(tmp_path / "encoded", TEXT_SUM, "print", is_verified=True) is None
+    assert open_store(tmp_path / "encoded", TEXT_SUM, "print") is None
     assert read_stats(tmp_path / "encoded") is None
-
-
-# --- times ----------------------------------------------------------------------------------------
-
-
-def test_a_copy_is_read_as_a_whole_until_its_times_are_noted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    directory = tmp_path / "encoded"
-    stored(directory)
-    read: list[str] = []
-
-    def watched(path: Path) -> str:
-        read.append(path.name)
-        return files.sha256(path)
-
-    monkeypatch.setattr(artifact, "sha256", watched)
-    assert opened(directory) is not None
-    assert read == []
-    os.utime(directory / "pages", ns=(5, 5))
-    assert open_store(directory, TEXT_SUM, "print", is_verified=True) is not None
-    assert read == []
-    assert opened(directory) is not None
-    store = opened(directory)
-    assert store is not None
-    assert read == ["pages"] * 2
-    renewed = store_artifact(directory).update(store.record, stats=store.record.stats)
-    assert renewed == store.record
-    assert opened(directory) is not None
-    assert read == ["pages"] * 2
-    before = (directory / "store.json").stat()
-    assert store_artifact(directory).update(renewed) == renewed
-    assert (directory / "store.json").stat() == before
-
-
-def test_a_damaged_copy_is_none(tmp_path: Path) -> None:
-    directory = tmp_path / "encoded"
-    stored(directory)
-    data = bytearray((directory / "ids").read_bytes())
-    data[5] ^= 1
-    (directory / "ids").write_bytes(data)
-    os.utime(directory / "ids", ns=(5, 5))
-    assert opened(directory) is None
 
 
 # --- trouble --------------------------------------------------------------------------------------
@@ -275,12 +228,9 @@ def test_reading_nothing_gives_nothing(tmp_path: Path) -> None:
 
 def test_runs_may_share_its_files(tmp_path: Path) -> None:
     store = stored(tmp_path / "encoded")
-    before = (store.directory / "ids").stat().st_mtime_ns
     (tmp_path / "copy").mkdir()
     for name in NAMES:
         os.link(store.directory / name, tmp_path / "copy" / name)
     changed = store_artifact(tmp_path / "copy").update(store.record, tgt_tokens=0)
     assert store_artifact(tmp_path / "copy").read() == changed
-    # Those of other times would be read as a whole whenever a run goes on.
-    for path in (*store.directory.iterdir(), *(tmp_path / "copy").iterdir()):
-        assert path.stat().st_mtime_ns == before
+    assert store_artifact(tmp_path / "encoded").read() == store.record

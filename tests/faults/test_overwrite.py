@@ -54,16 +54,6 @@ def test_a_base_is_not_written_over(own_run: Path, tmp_path: Path) -> None:
     assert run("vocab", "longer.yaml", "--run-dir", "longer", cwd=tmp_path).code == 0
 
 
-def test_a_runs_own_settings_that_were_edited_are_not_written_over(own_run: Path) -> None:
-    config = own_run / "config.yaml"
-    again = ("train", config, "--run-dir", own_run, "--set", "training.epochs=13")
-    assert run(*again).code == 0
-    config.write_text(f"# my remark\n{config.read_text()}")
-    refused = run(*again)
-    assert_refused(refused, 2, f"{config}: has been edited", "copy it elsewhere")
-    assert config.read_text().startswith("# my remark\n")
-
-
 # --- the earlier run ------------------------------------------------------------------------------
 
 

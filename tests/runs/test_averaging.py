@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from transformer_cli.base.errors import CheckpointError, RunError, UsageError
-from transformer_cli.cli.average import average_runs, mean_weights
+from transformer_cli.base.errors import CheckpointError, UsageError
+from transformer_cli.cli.average import average_run, mean_weights
 from transformer_cli.config.yaml import dump_config, load_config
 from transformer_cli.runs.checkpoint import (
     Checkpoint,
@@ -23,24 +23,10 @@ from transformer_cli.text.tokenizer import fingerprint
 Weights = dict[str, Tensor]
 
 
-def a_run(
-    directory: Path,
-    *checkpoints: Weights,
-    vocabulary: str = "0",
-    text: str = "1",
-    model: str = "",
-) -> Path:
-    """A run directory with these checkpoints, at the steps 10, 20, …
-
-    Args:
-        directory: where it is made.
-        checkpoints: their weights.
-        vocabulary: SHA-256 of its tokenizer's only file.
-        text: SHA-256 of its training text.
-        model: settings, as in YAML.
-    """
+def a_run(directory: Path, *checkpoints: Weights) -> Path:
+    """A run directory with these checkpoints, at the steps 10, 20, …"""
     settings = directory.parent / f"{directory.name}.yaml"
-    settings.write_text(f"data: {{kind: copy}}\ntokenizer: {{kind: words}}\nmodel: {{{model}}}\n")
+    settings.write_text("data: {kind: copy}\ntokenizer: {kind: words}\n")
     run = RunDirectory(directory)
     run.tokenizer.mkdir(parents=True)
     run.checkpoints.mkdir()
@@ -48,8 +34,8 @@ def a_run(
     tokenizer = {
         "kind": "sentencepiece",
         "lowercase": False,
-        "learned_from": text,
-        "sha256": {"joint.model": vocabulary},
+        "learned_from": "1",
+        "sha256": {"joint.model": "0"},
     }
     (run.tokenizer / "tokenizer.json").write_text(json.dumps(tokenizer))
     for number, weights in enumerate(checkpoints, start=1):
@@ -68,7 +54,7 @@ def load(path: Path, run: Path) -> Weights:
 
 def test_it_is_the_mean_of_the_newest(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run", weights(100.0, 0.0), weights(1.0, 2.0), weights(2.0, 5.0))
-    path, averaged = average_runs([RunDirectory(run)], last=2)
+    path, averaged = average_run(RunDirectory(run), last=2)
     assert [each.name for each in averaged] == ["step-00000020", "step-00000030"]
     average = load(path, run)
     assert average["a"].tolist() == [1.5, 3.5]
@@ -82,7 +68,7 @@ def test_sums_are_made_in_double_and_given_in_the_weights_type(tmp_path: Path) -
     # In float32 the ones would be lost beside 2^25.
     values = [{"a": torch.tensor([value], dtype=torch.float32)} for value in (2.0**25, 1.0, 1.0)]
     run = a_run(tmp_path / "run", *values, {"a": torch.tensor([2.0])})
-    path, _ = average_runs([RunDirectory(run)], last=4)
+    path, _ = average_run(RunDirectory(run), last=4)
     average = load(path, run)["a"]
     assert average.dtype == torch.float32
     assert average.item() == torch.tensor((2.0**25 + 4.0) / 4.0).item()
@@ -91,24 +77,14 @@ def test_sums_are_made_in_double_and_given_in_the_weights_type(tmp_path: Path) -
 def test_it_stands_beside_the_checkpoints_and_replaces_an_older_one(tmp_path: Path) -> None:
     run = RunDirectory(a_run(tmp_path / "run", *(weights(float(n)) for n in range(4))))
     before = list_checkpoints(run.checkpoints)
-    first, _ = average_runs([run], last=2)
-    second, _ = average_runs([run], last=4)
+    first, _ = average_run(run, last=2)
+    second, _ = average_run(run, last=4)
     assert first == second == find_checkpoint(run.checkpoints, "average")
     assert load(second, run.path)["a"].item() == 1.5
     assert list_checkpoints(run.checkpoints) == before
     prune_checkpoints(run.checkpoints, keep=1)
     assert second.is_dir()
     assert find_checkpoint(run.checkpoints, "last").name == "step-00000040"
-
-
-def test_of_several_runs_the_first_gets_it(tmp_path: Path) -> None:
-    first = a_run(tmp_path / "first", weights(9.0), weights(1.0))
-    # With the same tokenizer, on other text, as runs have that started from one.
-    second = a_run(tmp_path / "second", weights(9.0), weights(3.0), text="2", model="dropout: 0.3")
-    path, averaged = average_runs([RunDirectory(first), RunDirectory(second)], last=1)
-    assert path.is_relative_to(first)
-    assert [each.parents[1].name for each in averaged] == ["first", "second"]
-    assert load(path, first)["a"].item() == 2.0
 
 
 # --- what does not fit ----------------------------------------------------------------------------
@@ -125,30 +101,7 @@ def test_too_few_checkpoints_are_refused(tmp_path: Path) -> None:
     with pytest.raises(
         UsageError, match=rf"{run}: has 1 checkpoints, not 2; .* training.keep_last=2"
     ):
-        average_runs([RunDirectory(run)], last=2)
-
-
-def test_no_run_is_refused(tmp_path: Path) -> None:
-    run = a_run(tmp_path / "run", weights(1.0))
-    with pytest.raises(RunError, match="not a run directory"):
-        average_runs([RunDirectory(run), RunDirectory(tmp_path / "other")], last=1)
-
-
-def test_runs_of_other_models_are_refused(tmp_path: Path) -> None:
-    # Of the same shapes, but made for other heads.
-    runs = [
-        a_run(tmp_path / name, weights(1.0), model=f"num_heads: {heads}")
-        for name, heads in (("first", 4), ("second", 8))
-    ]
-    with pytest.raises(RunError, match=r"first and .*second: .*model.num_heads is 4 and 8"):
-        average_runs([RunDirectory(run) for run in runs], last=1)
-
-
-def test_runs_of_other_tokenizers_are_refused(tmp_path: Path) -> None:
-    runs = [a_run(tmp_path / name, weights(1.0), vocabulary=name) for name in ("first", "second")]
-    with pytest.raises(RunError, match=r"first and .*second: other tokenizers"):
-        average_runs([RunDirectory(run) for run in runs], last=1)
-    assert not (runs[0] / "checkpoints" / "average").exists()
+        average_run(RunDirectory(run), last=2)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +121,7 @@ def test_weights_that_differ_in_kind_are_refused(
     run = RunDirectory(a_run(tmp_path / "run", *both))
     second = list_checkpoints(run.checkpoints)[1]
     with pytest.raises(CheckpointError, match=f"{second}: '[abc]' is not alike in all checkpoints"):
-        average_runs([run], last=2)
+        average_run(run, last=2)
 
 
 def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
@@ -176,7 +129,7 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
     damaged = list_checkpoints(run.checkpoints)[1] / "model.safetensors"
     damaged.write_bytes(damaged.read_bytes()[:-1])
     with pytest.raises(CheckpointError, match=f"{damaged}: damaged"):
-        average_runs([run], last=2)
+        average_run(run, last=2)
 
 
 def test_the_mean_of_one_is_itself(tmp_path: Path) -> None:

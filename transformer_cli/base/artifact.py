@@ -2,14 +2,11 @@
 
 An artifact is a directory. Its record is written last and says what the artifact was made of (its
 fingerprints: sums, settings), and the size and SHA-256 of its files. One rename publishes it all.
-
-Its files and its record are given one time, so that the record is the same whenever it is made.
-What has another time, as a file that was changed or copied, is read and compared.
+A file of another size is damaged. Readers that need to know more compare sums.
 """
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,56 +64,38 @@ class Artifact(Generic[AnyRecord]):
             record = write(temporary)
             record.files = record_files(temporary)
             write_record(temporary / self.name, record)
-            self._align_times(temporary, record)
         return record
 
     def update(self, old: AnyRecord, **changes: object) -> AnyRecord:
-        """Note these changes, and that the files are whole, so that they are not read again."""
+        """Change the record, if it does change, and return it."""
         record = old.model_copy(update=changes)
         if record != old:
-            path = self.path / self.name
-            # Keeps its time, as runs may share the files by hard links, each with its own record.
-            time = path.stat().st_mtime_ns
-            write_record(path, record)
-            os.utime(path, ns=(time, time))
-        self._align_times(self.path, record)
+            write_record(self.path / self.name, record)
         return record
 
-    def _align_times(self, directory: Path, record: AnyRecord) -> None:
-        time = (directory / self.name).stat().st_mtime_ns
-        for name in record.files:
-            if (directory / name).stat().st_mtime_ns != time:
-                os.utime(directory / name, ns=(time, time))
-
     def find_damage(
-        self, record: AnyRecord, names: Collection[str] | None = None, is_trusted: bool = True
+        self, record: AnyRecord, names: Collection[str] | None = None, compares_sums: bool = False
     ) -> str | None:
-        """Return a message about the first of these files that is not as it was written, or None.
+        """Return a message about the first file, of all or these, that is not as written, or None.
 
-        ``is_trusted``: files of the right size and time are not read, which is right for what this
-        user's processes have made, and wrong for a stranger's.
+        ``compares_sums``: the files are read, as a stranger's have to be.
         """
-        written = (self.path / self.name).stat().st_mtime_ns
         for name, file in record.files.items():
             path = self.path / name
             if names is not None and name not in names:
                 continue
             if not path.is_file():
                 return f"{path}: is missing"
-            stat = path.stat()
-            is_known = is_trusted and stat.st_mtime_ns == written
-            if stat.st_size != file.size or not (is_known or sha256(path) == file.sha256):
+            is_whole = path.stat().st_size == file.size
+            if not is_whole or (compares_sums and sha256(path) != file.sha256):
                 return f"{path}: has changed since it was written"
         return None
 
 
-def record_files(directory: Path, names: Collection[str] | None = None) -> dict[str, FileRecord]:
-    """Return the records of files in a directory, of all or of these, by name."""
-    records = {}
-    for path in sorted(directory.iterdir()):
-        if path.is_file() and (names is None or path.name in names):
-            records[path.name] = FileRecord(size=path.stat().st_size, sha256=sha256(path))
-    return records
+def record_files(directory: Path) -> dict[str, FileRecord]:
+    """Return the records of a directory's files, by name."""
+    files = (path for path in sorted(directory.iterdir()) if path.is_file())
+    return {path.name: FileRecord(size=path.stat().st_size, sha256=sha256(path)) for path in files}
 
 
 def write_record(path: Path, content: BaseModel) -> None:

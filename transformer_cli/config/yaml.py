@@ -220,19 +220,6 @@ def dump_settings(settings: object) -> str:
     return yaml.dump(settings, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=math.inf)
 
 
-def is_resolved(path: Path) -> bool:
-    """Return whether a file is what ``dump_config`` writes, or wrote when there were fewer keys."""
-    try:
-        lines = read_small(path).decode().splitlines()
-        config = load_config(path)
-    except (OSError, UnicodeDecodeError, ConfigError):
-        return False
-    written = dump_config(config).splitlines()
-    sections = {line for line in written if re.fullmatch(r"\w+:", line)}
-    remaining = iter(written)
-    return sections <= set(lines) and all(line in remaining for line in lines)
-
-
 class _Dumper(yaml.SafeDumper):
     """Quotes the text that our reading, not YAML 1.1, would take for something else."""
 

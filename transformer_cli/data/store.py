@@ -286,13 +286,10 @@ class EncodedStore:
         )
 
 
-def open_store(
-    directory: Path, text_sha256: str, tokenizer: str, is_verified: bool = False
-) -> EncodedStore | None:
+def open_store(directory: Path, text_sha256: str, tokenizer: str) -> EncodedStore | None:
     """Return the store in ``directory``; None: it is damaged, or of another text or tokenizer.
 
-    Files of another time than store.json, as copies have, are read and verified, unless another
-    process has just done so (``is_verified``): machines may see different times of shared files.
+    Each page is verified as it is read.
     """
     artifact = store_artifact(directory)
     record = artifact.read()
@@ -300,12 +297,7 @@ def open_store(
         return None
     if not record.files.keys() >= {IDS, PAGES}:
         return None
-    if is_verified:
-        files = [(directory / name, file.size) for name, file in record.files.items()]
-        is_whole = all(path.is_file() and path.stat().st_size == size for path, size in files)
-    else:
-        is_whole = artifact.find_damage(record) is None
-    return EncodedStore(directory, record) if is_whole else None
+    return EncodedStore(directory, record) if artifact.find_damage(record) is None else None
 
 
 def read_stats(directory: Path) -> TextStats | None:

@@ -32,7 +32,7 @@ from transformer_cli.base.text_files import write_text
 from transformer_cli.base.writing import TEMPORARY_END, name_path_in_error, remove_directory
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import find_owners
-from transformer_cli.config.yaml import is_resolved, load_config
+from transformer_cli.config.yaml import load_config
 
 if TYPE_CHECKING:
     from transformer_cli.runs.checkpoint import Checkpoint
@@ -239,7 +239,7 @@ def is_run(run: Path) -> bool:
 
 
 def check_config_files(run: Path, files: Sequence[Path]) -> None:
-    """Check that no configuration file would be overwritten but the run's own, unedited one."""
+    """Check that no configuration file lies where the run is written, but the run's own."""
     for file in files:
         path, directory = file.resolve(), run.resolve()
         if not any(path.is_relative_to(directory / name) for name in (*LOCKED, *UNLOCKED)):
@@ -250,11 +250,6 @@ def check_config_files(run: Path, files: Sequence[Path]) -> None:
             raise ConfigError(
                 f"{file}: settings are read from it, and it lies where this run is written; "
                 "choose another `run_dir`"
-            )
-        if not is_resolved(file):
-            raise ConfigError(
-                f"{file}: has been edited since transformer-cli wrote it, and would be written "
-                "over; copy it elsewhere, and name the copy"
             )
 
 

@@ -265,7 +265,7 @@ def open_prepared_data(config: Config, run: RunDirectory) -> PreparedData:
         tokenizers = tokenizer.load_tokenizers(run.tokenizer)
         _check_can_sample(config, tokenizers)
         expected = (stats.text_sha256, tokenizer.fingerprint(run.tokenizer))
-        store = open_store(run.encoded, *expected, is_verified=True)
+        store = open_store(run.encoded, *expected)
         if store is not None and tokenizer.load_text_sha256(run.tokenizer) == stats.text_sha256:
             return _complete(config, run, texts, tokenizers, store)
     raise RunError(

@@ -69,20 +69,6 @@ def test_of_good_text_nothing_is_said(small: Path) -> None:
     assert (evaluated.code, evaluated.err) == (0, "")
 
 
-def test_check_warns_of_a_split_of_near_copies(small: Path) -> None:
-    for language in ("de", "en"):
-        lines = (small.parent / f"train.{language}").read_text().splitlines(keepends=True)
-        near = "".join(f"other{line[line.index(' ') :]}" for line in lines[-30:])
-        (small.parent / f"news.{language}").write_text(near)
-    assert warnings(train(small)) == []
-    told = run("check", small, cwd=small.parent)
-    of_val, of_news = [line for line in told.out.splitlines() if ": similarity to " in line]
-    assert of_val.startswith("val: ")
-    assert "0.8 or more 0%, " in of_val
-    assert "less 0%" in of_news
-    assert "[near_training]: 30 (100.00%): other" in told.out
-
-
 def _remove(directory: Path) -> None:
     (directory / "news.de").unlink()
 

@@ -14,8 +14,7 @@ import children
 import psutil
 import pytest
 
-from transformer_cli.base import writing
-from transformer_cli.base.errors import RunError
+from transformer_cli.base.errors import OutputError, RunError
 from transformer_cli.extensions.cluster import fence
 from transformer_cli.extensions.experiments import child
 from transformer_cli.extensions.experiments.child import Command, run_command
@@ -114,17 +113,27 @@ def test_without_its_file_a_process_is_replaced(owner: Path) -> None:
     assert go_on(process) == fence.EXIT_CODE
 
 
-def test_a_replaced_process_loses_its_claim(
+OUTPUT = """\
+from transformer_cli.inference.output import output_file
+with output_file(Path({!r}), {{}}, keep=True) as file:
+    file.resume(None)
+    wait()
+"""
+
+
+def test_a_replaced_process_loses_the_lock_of_its_output(
     owner: Path, elsewhere: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = owner.parent / "made"
-    stopped = start(owner, f"with writing.claim(Path({str(path)!r})): wait()")
+    stopped = start(owner, OUTPUT.format(str(path)))
     elsewhere()
+    with pytest.raises(OutputError, match="another process"), output_file(path, {}, keep=True):
+        pass
     monkeypatch.setenv(fence.VARIABLE, fence.raise_fence(owner))
-    with writing.claim(path):
+    with output_file(path, {}, keep=True) as file:
+        file.resume(None)
         assert go_on(stopped) == fence.EXIT_CODE
-        assert path.with_name("made.partial.lock").exists()
-    assert not path.with_name("made.partial.lock").exists()
+    assert path.read_bytes() == b""
 
 
 LOCKING = """\

@@ -142,7 +142,7 @@ def test_the_summary_says_what_is_replayed(tmp_path: Path) -> None:
 
 
 def test_validation_pairs_that_are_replayed_are_found(tmp_path: Path) -> None:
-    report = check_corpus(config(tmp_path, "files", 0.5), None)
+    report = check_corpus(config(tmp_path, "files", 0.5))
     (found,) = [each for each in report.findings if each.what == "in_training"]
     assert found.count == 2
-    assert found.places[1] == f"{tmp_path}/val.src:2 (as line 1 of data.replay.sources[0])"
+    assert found.places[1] == f"{tmp_path}/val.src:2"

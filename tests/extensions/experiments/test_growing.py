@@ -75,7 +75,7 @@ def test_a_run_grows_or_is_left_as_it_is(own_run: Path, tmp_path: Path) -> None:
     for name, turned in (("copies", 1), ("turned", -1)):
         pairs = "".join(f"{line}\t{line[::turned]}\n" for line in lines)
         (tmp_path / f"{name}.tsv").write_text(pairs)
-    faster = ("--set", "training.schedule.peak=1e-2", "--set", "data.split.near=null")
+    faster = ("--set", "training.schedule.peak=1e-2")
     grow = ("train", "--from", own_run, *faster, "--max-loss")
     grown = run(*grow, "20", "--add", tmp_path / "copies.tsv")
     assert grown.code == 0, grown.err
@@ -88,7 +88,7 @@ def test_a_run_grows_or_is_left_as_it_is(own_run: Path, tmp_path: Path) -> None:
     assert_refused(other, 2, "is there, of other text; grow on with --from")
 
     further = tmp_path / "run+1"
-    still = ("--set", "training.schedule.peak=1e-12", "--set", "data.split.near=null")
+    still = ("--set", "training.schedule.peak=1e-12")
     rejected = run("train", "--from", further, *still, "--add", tmp_path / "turned.tsv")
     assert rejected.code == 1
     assert "run+2: not taken over, and renamed to run+2.rejected: " in rejected.err

@@ -132,13 +132,6 @@ def _references() -> list[str]:
     return list(copy_lines(data, "test").tgt)
 
 
-def test_the_page_has_the_same_numbers(swept: Swept) -> None:
-    page = (swept.path / "report.html").read_text()
-    for point, bleus in swept.validation_bleus().items():
-        assert point in page
-        assert f"{statistics.fmean(bleus):.2f}" in page
-
-
 def test_a_run_is_what_train_makes_of_the_same_settings(swept: Swept, tmp_path: Path) -> None:
     _write(tmp_path, swept.grid.text)
     settings = ("model.dropout=0.2", "training.schedule.peak=0.01", "seed=2")
@@ -242,7 +235,6 @@ def test_a_search_is_run_and_scored(tmp_path: Path) -> None:
     plan = json.loads((tmp_path / "sweeps/grid/plan.json").read_text())
     assert plan["content"]["points"] == ["trial-001", "trial-002"]
     assert len(list((tmp_path / "sweeps/grid/scores/test").iterdir())) == 2
-    assert "trial-002" in (tmp_path / "sweeps/grid/report.html").read_text()
 
 
 @pytest.mark.long

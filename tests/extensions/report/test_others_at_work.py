@@ -1,4 +1,4 @@
-"""Pages and pictures that another process saves or writes."""
+"""Pages that another process saves or writes."""
 
 from pathlib import Path
 
@@ -8,7 +8,6 @@ from cli.test_others_at_work import (
     here,
     pytest_generate_tests,
     test_nothing_is_written_into_a_run_or_a_model,
-    test_of_two_commands_that_write_one_file_the_second_is_refused,
     test_what_is_replaced_keeps_its_owner_group_and_mode,
     test_what_someone_saves_meanwhile_is_kept,
 )
@@ -17,19 +16,14 @@ __all__ = [
     "here",
     "pytest_generate_tests",
     "test_nothing_is_written_into_a_run_or_a_model",
-    "test_of_two_commands_that_write_one_file_the_second_is_refused",
     "test_what_is_replaced_keeps_its_owner_group_and_mode",
     "test_what_someone_saves_meanwhile_is_kept",
 ]
 
 COMMANDS: dict[str, Case] = {
     "report": ("p.html", ["report", "RUN", "-o", "p.html"]),
-    "attention": ("a.svg", ["attention", "RUN", "1 2", "-o", "a.svg"]),
 }
-INTO_RUNS = [
-    ("report", "RUN", "-o", "RUN/curves.png"),
-    ("attention", "RUN", "1 2", "-o", "RUN/curves.png"),
-]
+INTO_RUNS = [("report", "RUN", "-o", "RUN/curves.png")]
 
 
 def test_a_page_about_a_run_may_be_named_in_its_own_place(own_run: Path) -> None:

@@ -1,12 +1,12 @@
-"""What checks know about a kind of data besides its splits.
+"""The text files that splits of a kind of data are made from, if they aren't the splits' own.
 
-An extension that adds a kind can provide a subclass of ``CheckedKind`` under the kind's name::
+An extension that adds a kind can provide a function of its settings under the kind's name, which
+returns those that are trained on, and those that are scored::
 
-    provides = {"checked kind": {"corpus": {"load": "checked_corpus:CheckedCorpus"}}}
+    provides = {"checked kind": {"corpus": {"load": "prepared:find_text_files"}}}
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping
 
 from transformer_cli.base import registry
 from transformer_cli.config.data_schema import DataSection
@@ -15,59 +15,10 @@ from transformer_cli.data.corpus import PairSource
 Sources = Mapping[str, PairSource]
 
 
-class FilterReport(NamedTuple):
-    """What filters would reject, for the end of ``check``'s report."""
-
-    facts: Sequence[Mapping[str, Any]]
-    """For programs."""
-    lines: Sequence[str]
-    """For people."""
-    warning: str | None
-
-
-class CheckedKind:
-    """A kind whose splits are the user's own text files."""
-
-    is_made = False
-    """Whether a rule makes the text, so that nothing can be wrong with it."""
-    has_few_words = False
-    """Whether all pairs are near one another, as they are made of a few words."""
-
-    def __init__(self, data: DataSection) -> None:
-        self.data: Any = data
-
-    def files(self) -> tuple[Sources, Sources]:
-        """Return the text that splits are made from, by name: to train on, and to score."""
-        return {}, {}
-
-    def advise_near(self, split: str) -> str:
-        """Return what to do about near-copies of a split's pairs; it begins with '; '."""
-        return ""
-
-    def try_filters(self) -> FilterReport | None:
-        """Return what filters would do to the text; None: the kind has none."""
-        return None
-
-
-class CheckedToy(CheckedKind):
-    """The toy captions."""
-
-    has_few_words = True
-
-
-class CheckedCopy(CheckedKind):
-    """The copy task."""
-
-    is_made = has_few_words = True
-
-
-_OF_CORE = {"toy": CheckedToy, "copy": CheckedCopy}
-
-
-def find_checked(data: DataSection) -> CheckedKind:
-    """Return what checks know about the kind of ``data``."""
+def find_text_files(data: DataSection) -> tuple[Sources, Sources]:
+    """Return the text files that splits are made from, by name: to train on, and to score."""
     entry = registry.find("checked kind", data.kind)
-    kind: type[CheckedKind] = (
-        _OF_CORE.get(data.kind, CheckedKind) if entry is None else entry.load()
-    )
-    return kind(data)
+    if entry is None:
+        return {}, {}
+    training, scored = entry.load()(data)
+    return training, scored

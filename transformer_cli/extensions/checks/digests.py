@@ -2,8 +2,7 @@
 
 import hashlib
 import unicodedata
-from collections.abc import Iterable, Sequence
-from itertools import chain
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -23,11 +22,6 @@ def digest(lines: Iterable[str | None]) -> np.ndarray:
 
 def _digest_line(line: str) -> bytes:
     return hashlib.blake2b(line.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-
-
-def digest_pairs(pairs: Sequence[tuple[str, str]]) -> bytes:
-    """Return what a store keeps of the lines of pairs, by which ``find_seen`` finds them."""
-    return digest(map(fold_side, chain.from_iterable(pairs))).tobytes()
 
 
 def find_repeated(digests: np.ndarray) -> np.ndarray:

@@ -4,8 +4,7 @@ api = 1
 needs = ("revision",)
 provides = {
     "command": {"check": {"load": "command:check"}},
-    "evaluate options": {"near": {"load": "options:NearOptions", "acts_unasked": True}},
-    "stored": {"lines": {"load": "digests:digest_pairs"}},
+    "evaluate options": {"seen": {"load": "options:SeenOptions", "acts_unasked": True}},
     "text_check": {"audit": {"load": "text_audit:TextAudit"}},
     "tokenizer check": {"characters": {"load": "lost_characters:describe_lost_characters"}},
 }

@@ -1,25 +1,22 @@
-"""The option of ``evaluate`` about text that is near the training text."""
+"""What ``evaluate`` says of text that was trained on, without an option for it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 from transformer_cli.base.packages import lazy_imports
-from transformer_cli.cli.declaring import ExtraOptions, flag
+from transformer_cli.cli.declaring import ExtraOptions
 
 with lazy_imports():
     from transformer_cli.extensions.checks import evaluation_note
 
 
 @dataclass(frozen=True)
-class NearOptions(ExtraOptions):
-    """Whether to compare what is scored with the training text."""
+class SeenOptions(ExtraOptions):
+    """Opens the note about pairs that were seen in training."""
 
     heading = "Search and scores"
-    near: Annotated[
-        bool, flag("Scores by nearness to the training text, which is read.", "--near")
-    ] = False
 
     def open_note(self, given: Any, runs: Sequence[Any], name: str, text: Any) -> Any:
-        """Return what is noted of pairs that were seen in training, whether asked or not."""
-        return evaluation_note.SeenNote(runs, name, text, self.near)
+        """Return what is noted of pairs that were seen in training."""
+        return evaluation_note.SeenNote(runs, name, text)

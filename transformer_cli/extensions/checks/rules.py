@@ -51,13 +51,14 @@ _MIN_SPREAD = 0.1  # of a percentile from the median, in logarithms: of a corpus
 # So that short lines, whose ratios vary most, are not odd: 'Ja.' beside 'Yes, indeed.'.
 _SMOOTHING = 10
 
-STRICT_SHARE, TOLERANT_SHARE = 0.001, 0.01
+STRICT_SHARE, _TOLERANT_SHARE = 0.001, 0.01
 WARNING_SHARES: dict[str, float] = {
     "blank": STRICT_SHARE,
-    "identical": TOLERANT_SHARE,
+    "encoding": STRICT_SHARE,
+    "identical": _TOLERANT_SHARE,
     "script": STRICT_SHARE,
     "length_ratio": STRICT_SHARE,
-    "duplicates": TOLERANT_SHARE,
+    "duplicates": _TOLERANT_SHARE,
 }
 """Share of a split's pairs from which ``check`` warns. It looks at each split for these rules, as
 they are fast and need no extra: for what should not occur, and what any corpus has a little of."""
@@ -220,8 +221,12 @@ def _are_others(src_numbers: Counter[str], tgt_numbers: Counter[str]) -> bool:
 
 # --- scripts and encodings ------------------------------------------------------------------------
 
-# Control characters but the tab, U+FFFD, and halves of surrogate pairs.
-_DAMAGED = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\ufffd\ud800-\udfff]")
+# Control characters but the tab, U+FFFD, halves of surrogate pairs and private-use characters; and
+# UTF-8 read as Latin-1 or Windows-1252, and written as UTF-8 again.
+_DAMAGED = re.compile(
+    "[\x00-\x08\x0a-\x1f\x7f-\x9f\ufffd\ud800-\udfff\ue000-\uf8ff]"
+    "|[ÃÐÑ][\u0080-\u00ba\u00bc-\u00bf\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u0192\u201e\u2030]|â€"
+)
 
 
 # --- languages, as py3langid tells them -----------------------------------------------------------
@@ -285,18 +290,11 @@ def _build_script(src_lang: str, tgt_lang: str) -> PairFilter:
     return PairFilter("script", what, find)
 
 
-def _build_encoding(*_: str) -> PairFilter:
-    fix_encoding = import_extra("ftfy", "clean", "data.filters: filter 'encoding'").fix_encoding
-
-    def is_broken(line: str) -> bool:
-        is_damaged = _DAMAGED.search(line) is not None
-        return is_damaged or (not line.isascii() and fix_encoding(line) != line)
-
-    return PairFilter(
-        "encoding",
-        "a side has control characters, U+FFFD, or UTF-8 read as another encoding",
-        lambda src, tgt: is_broken(src) or is_broken(tgt),
-    )
+def _find_damage(src: str, tgt: str) -> str:
+    found = _DAMAGED.search(src) or _DAMAGED.search(tgt)
+    if found is None:
+        return ""
+    return found[0] if found[0].isprintable() else f"U+{ord(found[0][-1]):04X}"
 
 
 def _build_language(
@@ -313,6 +311,11 @@ def _build_language(
 
 _RULES: tuple[Filter, ...] = (
     PairFilter("blank", "a side has nothing but invisible characters", _find_blank),
+    PairFilter(
+        "encoding",
+        "a side has control characters, U+FFFD, or UTF-8 read as another encoding",
+        _find_damage,
+    ),
     PairFilter(
         # Short ones may be right: names, titles and 'OK' are the same in many languages.
         "identical",
@@ -349,7 +352,6 @@ _RULES: tuple[Filter, ...] = (
 # Of what depends on the languages, or needs an extra: a function of both languages.
 _BUILDERS: dict[str, Callable[[str, str], Filter]] = {
     "script": _build_script,
-    "encoding": _build_encoding,
     "language": partial(_build_language, "language", "a side that is not short", True),
     # Short sides are often misjudged.
     "language_short": partial(

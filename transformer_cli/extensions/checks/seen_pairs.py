@@ -1,10 +1,9 @@
-"""Test pairs of which a model has seen a side in training, and how near it has seen others."""
+"""Test pairs of which a model has seen a side in training."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,27 +11,13 @@ import numpy as np
 
 from transformer_cli.base.errors import CorpusError, TransformerCliError
 from transformer_cli.base.files import read_json
-from transformer_cli.base.locations import open_regular
 from transformer_cli.base.messages import show_progress
-from transformer_cli.base.packages import lazy_imports
 from transformer_cli.data.corpus import ParallelText, StreamedText
 from transformer_cli.data.kinds import open_kind, open_training_text
 from transformer_cli.data.store import read_stats
-from transformer_cli.extensions.checks.digests import (
-    NO_DIGEST,
-    digest,
-    digest_pairs,
-    fold_side,
-    is_among,
-)
+from transformer_cli.extensions.checks.digests import fold_side
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.tokenizer import load_text_sha256
-
-with lazy_imports():
-    from transformer_cli.extensions.checks import near_copies
-
-_PAGE_PAIRS = 1 << 14
-_DIGEST_BYTES = 16  # of a pair, both sides
 
 
 @dataclass(frozen=True)
@@ -80,67 +65,37 @@ def find_seen(runs: Sequence[RunDirectory], text: ParallelText) -> SeenPairs:
 
     Lines are compared as splits are drawn: without format characters and extra white space. What a
     run was trained on is its own text, replayed text included; that of the run that it starts from;
-    and if it was distilled, that of its teachers. ``progress`` wraps a pass over the training text
-    of runs that have no record of its lines.
+    and if it was distilled, that of its teachers. It is read for that.
     """
-    languages = _languages(runs[0])
-    seen = SeenPairs(np.zeros(len(text), bool), np.zeros(len(text), bool), [])
-    sides = (
-        (languages[0], _digest(text.src), seen.by_src),
-        (languages[1], _digest(text.tgt), seen.by_tgt),
-    )
-    for run in _find_origins(runs):
-        try:
-            trained_languages = _languages(run)
-            for page in _read_trained_lines(run):
-                # The run that one starts from may have been trained the other way round.
-                for trained_language, trained in zip(trained_languages, page.T, strict=True):
-                    for language, digests, mask in sides:
-                        if language == trained_language:
-                            # Few of many lines are ours, so sorting those alone is faster.
-                            ours = trained[is_among(trained, np.unique(digests))]
-                            is_seen = is_among(digests, np.unique(ours))
-                            mask |= is_seen & (digests != NO_DIGEST)
-        except (TransformerCliError, OSError):
-            seen.unknown.append(run.path)
-    return seen
-
-
-def find_nearest(runs: Sequence[RunDirectory], text: ParallelText) -> tuple[list[int], list[Path]]:
-    """Return which of ``BANDS`` each pair is in by the nearest that models were trained on.
-
-    What a run was trained on is said of ``find_seen``. Its text is read for that; the runs whose
-    text is not here are returned, too.
-    """
-    languages = _languages(runs[0])
-    pairs = list(text.pairs())
-    nearest = np.zeros(len(pairs), np.float32)
+    sides = [list(map(fold_side, lines)) for lines in (text.src, text.tgt)]
+    seen: tuple[set[str], set[str]] = (set(), set())
+    own = list(zip(_languages(runs[0]), map(set, sides), seen, strict=True))
     unknown: list[Path] = []
     for run in _find_origins(runs):
         try:
-            trained_languages = _languages(run)
-            if trained_languages not in (languages, languages[::-1]):
-                continue
-            for some in near_copies.cut_held_out(pairs, languages):
-                trained = _read_trained_text(run)
-                if trained_languages != languages:
-                    trained = ((tgt, src) for src, tgt in trained)
-                found = near_copies.HeldOutPairs(pairs[some], languages).find_nearest(trained)
-                nearest[some] = np.maximum(nearest[some], found)
+            # The run that one starts from may have been trained the other way round.
+            compared = [
+                (side, wanted, found)
+                for side, trained in enumerate(_languages(run))
+                for language, wanted, found in own
+                if language == trained
+            ]
+            for pair in _read_trained_text(run) if compared else ():
+                for side, wanted, found in compared:
+                    if (line := fold_side(pair[side])) in wanted:
+                        found.add(line)
         except (TransformerCliError, OSError):
             unknown.append(run.path)
-    return near_copies.find_bands(nearest).tolist(), unknown
+    by_src, by_tgt = (
+        np.array([line != "" and line in found for line in lines], bool)
+        for lines, found in zip(sides, seen, strict=True)
+    )
+    return SeenPairs(by_src, by_tgt, unknown)
 
 
 def _languages(run: RunDirectory) -> tuple[str, str]:
     data = run.load_config().data
     return data.src_lang, data.tgt_lang
-
-
-def _digest(lines: Iterable[str]) -> np.ndarray:
-    """Return the digest of each line; ``NO_DIGEST`` for blank ones."""
-    folded = [fold_side(line) for line in lines]
-    return np.where([line != "" for line in folded], digest(folded), NO_DIGEST)
 
 
 def _find_origins(runs: Sequence[RunDirectory]) -> Iterator[RunDirectory]:
@@ -171,21 +126,6 @@ def _find_teachers(run: RunDirectory) -> list[RunDirectory]:
                 names = {name for name in teachers if isinstance(name, str)}
                 return [RunDirectory(Path(name)) for name in sorted(names)]
     return []
-
-
-def _read_trained_lines(run: RunDirectory) -> Iterator[np.ndarray]:
-    """Yield digests of the lines that a run was trained on, two a pair; raise if it has none."""
-    stats, path = read_stats(run.encoded), run.encoded / "lines"
-    is_known = stats is not None and stats.text_sha256 == load_text_sha256(run.tokenizer)
-    recorded = path.stat().st_size if is_known and path.is_file() else None
-    if stats is not None and recorded == stats.pairs * _DIGEST_BYTES:
-        with open_regular(path) as file:
-            while chunk := file.read(_DIGEST_BYTES << 17):
-                yield np.frombuffer(chunk, "<u8").reshape(-1, 2)
-        return
-    pairs = _read_trained_text(run)
-    while page := list(islice(pairs, _PAGE_PAIRS)):
-        yield np.frombuffer(digest_pairs(page), "<u8").reshape(-1, 2)
 
 
 def _read_trained_text(run: RunDirectory) -> Iterator[tuple[str, str]]:

@@ -70,23 +70,18 @@ def _lines(record: "prepared.CorpusRecord", reasons: Iterable[str]) -> Iterator[
         yield f"{bad:,} units could not be read"
 
 
-def check_new(
-    path: Path, option: str, suffix: str | None = None, runs: Iterable[Path] = ()
-) -> None:
+def check_new(path: Path, option: str, runs: Iterable[Path] = ()) -> None:
     """Make sure, before long work, that a directory can be made at ``path``, or be filled there.
 
-    With a ``suffix`` it is a file that ends with it. ``runs`` are the runs that the command reads.
+    ``runs`` are the runs that the command reads.
     """
     directories.check_outside_runs(path, option, runs)
-    if suffix is None and path.is_dir() and not any(path.iterdir()):
+    if path.is_dir() and not any(path.iterdir()):
         # It is replaced by one that is filled elsewhere, and neither of these can be replaced.
         if os.path.ismount(path.resolve()) or path.samefile("."):  # Path.is_mount: not on Windows
             raise UsageError(f"{path}: cannot be replaced; give the name of a new directory in it")
         return
-    if suffix is not None and path.suffix != suffix:
-        raise UsageError(f"{path}: is written as one file; give a name that ends with {suffix}")
     if not path.absolute().parent.is_dir():
         raise UsageError(f"{path}: there is no directory {path.parent}; make it first")
     if path.exists() or path.is_symlink():
-        wanted = "a new name" if suffix else "a new or an empty directory"
-        raise UsageError(f"{path}: is there already; give {wanted}")
+        raise UsageError(f"{path}: is there already; give a new or an empty directory")

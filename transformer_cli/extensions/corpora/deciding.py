@@ -231,9 +231,8 @@ def mix(numbers: np.ndarray) -> np.ndarray:
 def check_enough(split: SplitConfig, left: int, held_out: int, trained: int) -> None:
     """Raise ConfigError unless so many pairs of those that are left make all splits."""
     if held_out < split.val + split.test or not trained:
-        near = " (near-copies of those are not)" if split.near else ""
         raise ConfigError(
             f"data.split: {split.val:,} pairs for val and {split.test:,} for test are asked for, "
             f"but of {left:,} that are left, {held_out:,} could be held out and {trained:,} "
-            f"trained on{near}; ask for fewer"
+            "trained on; ask for fewer"
         )

@@ -6,7 +6,7 @@ TABLES = (".tsv", ".jsonl", ".parquet")
 
 needs = ("checks", "revision")
 provides = {
-    "checked kind": {"corpus": {"load": "checked_corpus:CheckedCorpus"}},
+    "checked kind": {"corpus": {"load": "prepared:find_text_files"}},
     "corpus": {"corpus": {"settings": "settings:CorpusData", "load": "kind:SourcesKind"}},
     "setting": {
         "data.more": {

@@ -62,9 +62,11 @@ def find_damage(
     directory: Path, record: CorpusRecord, splits: Collection[str] | None = None
 ) -> str | None:
     """Return a message about the first file, of all or these splits, that is not as written."""
-    sides = ("src", "tgt")
-    names = None if splits is None else {f"{split}.{side}" for split in splits for side in sides}
-    return corpus_artifact(directory).find_damage(record, names)
+    artifact = corpus_artifact(directory)
+    names = {name for name in record.files if splits is None or name.partition(".")[0] in splits}
+    held_out = {name for name in names if not name.startswith("train.")}
+    # The training text may be large, and its sum is compared where it is trained on.
+    return artifact.find_damage(record, names) or artifact.find_damage(record, held_out, True)
 
 
 def split_path(directory: Path, split: str) -> ParallelFiles:
@@ -123,3 +125,20 @@ def open_writer(files: ParallelFiles) -> Iterator[Callable[[str, str], None]]:
 def given_sources(data: CorpusData) -> dict[str, SourceConfig]:
     """Return the sources of ``data.val`` and ``data.test``, by split."""
     return {**({} if data.val is None else {"val": data.val}), **data.test}
+
+
+def find_text_files(
+    data: CorpusData,
+) -> tuple[dict[str, ParallelFiles], dict[str, ParallelFiles]]:
+    """Return the aligned text files that are sources, of training text and of given splits."""
+    training = {f"data.sources[{n}]": source for n, source in enumerate(data.sources)}
+    both = (
+        {
+            name: ParallelFiles(source.src, source.tgt)
+            for name, source in sources.items()
+            if source.src is not None and source.tgt is not None
+        }
+        for sources in (training, given_sources(data))
+    )
+    of_training, of_given = both
+    return of_training, of_given

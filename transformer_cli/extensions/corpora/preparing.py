@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain, islice, repeat
 from pathlib import Path
 
@@ -56,8 +55,6 @@ from transformer_cli.extensions.corpora.sorting import (
     HELD_OUT,
     append_dropped,
     append_splits,
-    find_near,
-    read_pairs,
 )
 
 PART_PAIRS = 1 << 17
@@ -194,7 +191,7 @@ def write_corpus(
                 "data.sources: files have changed while they were read; start again when nobody "
                 "writes to them"
             )
-        fates = _decide(filtering, sources, parts, data.split, tasks)
+        fates = _decide(filtering, sources, parts, data.split)
         names = [*SPLITS.values(), *(filter_.name for filter_ in filtering.filters), HELD_OUT]
         counts = _write(sources, parts, fates, names, directory, writes_dropped)
     return prepared.CorpusRecord(
@@ -266,7 +263,6 @@ def _decide(
     sources: Sequence[_Source],
     parts: Sequence[Part],
     split: SplitConfig | None,
-    tasks: Executor,
 ) -> np.ndarray:
     """Return what becomes of each pair, int8: a split's number, or more."""
     reasons = decide(filtering, parts)
@@ -285,20 +281,8 @@ def _decide(
     own[held_out[: split.test]] = TEST
     own[held_out[split.test :]] = VAL
     fates[kept] = own
-    if split.near == "apart":
-        is_near = _find_near(filtering, parts, (fates == TEST) | (fates == VAL), tasks)
-        fates[is_near & (fates == TRAIN)] = len(SPLITS) + len(filters)
     check_enough(split, len(own), len(held_out), int((fates == TRAIN).sum()))
     return fates
-
-
-def _find_near(
-    filtering: Filtering, parts: Sequence[Part], is_held_out: np.ndarray, tasks: Executor
-) -> np.ndarray:
-    """Return a mask of the pairs that are near-copies of held-out ones."""
-    pairs = list(chain.from_iterable(tasks.map(read_pairs, parts, _cut(is_held_out, parts))))
-    masks = tasks.map(partial(find_near, pairs, filtering.languages), parts)
-    return np.concatenate(list(masks))
 
 
 def _cut(column: np.ndarray, parts: Sequence[Part]) -> list[np.ndarray]:

@@ -284,9 +284,6 @@ class SplitConfig(Section):
     seed: Annotated[int, Field(ge=0, lt=2**31)] = setting(
         1, "decides which; not the experiment's, so that runs of other seeds compare"
     )
-    near: Literal["apart"] | None = setting(
-        None, "apart: near-copies of what is drawn are left out of the training text"
-    )
 
 
 class CorpusData(ReplaySettings, DataSection):

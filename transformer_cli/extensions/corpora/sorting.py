@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 
-from transformer_cli.extensions.checks.near_copies import HeldOutPairs, cut_held_out
 from transformer_cli.extensions.corpora.deciding import (
     SIDES,
     SPLITS,
@@ -17,21 +16,6 @@ from transformer_cli.extensions.corpora.deciding import (
 HELD_OUT = "held_out"
 """Reason why a pair is left out that shares a side with val or test."""
 DROPPED = "dropped.tsv"
-
-
-def read_pairs(part: Part, is_wanted: np.ndarray) -> list[tuple[str, str]]:
-    """Return the pairs of a part that are wanted."""
-    return list(compress(read_part(part), is_wanted.tolist()))
-
-
-def find_near(
-    pairs: Sequence[tuple[str, str]], languages: tuple[str, str], part: Part
-) -> np.ndarray:
-    """Return a mask of the pairs of a part that are near-copies of ``pairs``."""
-    is_near = np.zeros(part.count, bool)
-    for some in cut_held_out(pairs, languages):
-        is_near |= HeldOutPairs(pairs[some], languages).find_near(read_part(part))
-    return is_near
 
 
 def append_splits(part: Part, fates: np.ndarray, directory: Path) -> None:

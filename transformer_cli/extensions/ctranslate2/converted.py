@@ -68,7 +68,7 @@ def open_converted(
 
     cache = open_cache("converted")
     kept = None if cache is None else cache / f"{quantization}-{sum_json(made_of)[:32]}"
-    if kept is not None and (verified_sums(kept, is_trusted=True) or _keep(kept, write)):
+    if kept is not None and (verified_sums(kept, compares=False) or _keep(kept, write)):
         with suppress(CheckpointError, OSError):
             before = kept.stat()
             engine = open_directory(kept)
@@ -121,10 +121,10 @@ def write_sums(directory: Path) -> None:
     write_record(directory / SUMS, Record(made_of={}, files=record_files(directory)))
 
 
-def verified_sums(directory: Path, is_trusted: bool = False) -> dict[str, str] | None:
+def verified_sums(directory: Path, compares: bool = True) -> dict[str, str] | None:
     """Return the SHA-256 of a converted model's files; None: they are not as they were written.
 
-    ``is_trusted``: see ``Artifact.find_damage``.
+    ``compares``: whether sums are compared, or sizes only, as in a directory of this user.
     """
     model = Artifact(directory, Record, SUMS)
     try:
@@ -136,7 +136,7 @@ def verified_sums(directory: Path, is_trusted: bool = False) -> dict[str, str] |
             or not _VOCABULARIES & record.files.keys()
             or record.files.keys() != present - {SUMS}
             or "model.bin" not in present
-            or model.find_damage(record, is_trusted=is_trusted)
+            or model.find_damage(record, compares_sums=compares)
         ):
             return None
     except OSError:

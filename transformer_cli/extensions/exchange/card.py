@@ -70,7 +70,7 @@ The licence of these weights is for those who publish them to choose: put it int
 at the top of this file. {licence}
 """
 
-Library = Literal["transformer-cli", "transformers", "ctranslate2", "argostranslate"]
+Library = Literal["transformer-cli", "transformers", "ctranslate2"]
 """The library that reads the model; ``library_name`` on the Hub."""
 
 

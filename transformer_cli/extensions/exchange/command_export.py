@@ -24,7 +24,7 @@ def export(
     run: options.Run,
     directory: Annotated[
         Path,
-        argument("DIR", "Where to write; new or empty. A new file, NAME.argosmodel, for argos."),
+        argument("DIR", "Where to write; new or empty."),
     ],
     format_: Annotated[
         str,
@@ -42,17 +42,16 @@ def export(
         Quantization | None,
         option(
             "TYPE",
-            "Type of the weights, as in int8; ctranslate2 and argos only.  [default: float32; "
-            "int8 for argos]",
+            "Type of the weights, as in int8; ctranslate2 only.  [default: float32]",
         ),
     ] = None,
 ) -> None:
     """Write a trained model in a format that other programs read.
 
     ctranslate2 is for fast translation on CPUs and GPUs, onnx for ONNX Runtime, transformers for
-    programs that use Hugging Face's library, argos for Argos Translate and LibreTranslate, and hub
-    for sharing with users of this program. DIR contains everything needed for translation, with
-    tokenizers and settings. It appears when it is complete.
+    programs that use Hugging Face's library, and hub for sharing with users of this program. DIR
+    contains everything needed for translation, with tokenizers and settings. It appears when it is
+    complete.
 
     \b
     Example:
@@ -67,8 +66,7 @@ def export(
             f"--quantization {quantization}: {format_} has no such choice; leave it out, "
             "or use --format ctranslate2"
         )
-    suffix = facts.get("suffix")
-    check_new(directory, "DIR", suffix, [run])
+    check_new(directory, "DIR", runs=[run])
     if "package" in facts:  # before the work
         import_extra(facts["package"], facts.get("extra"), f"--format {format_}")
     source, target = directories.RunDirectory(run), directory.resolve()
@@ -79,6 +77,6 @@ def export(
         writing.remove_leftovers(target.parent, others=[target.name])
         chosen = quantization or facts.get("quantization")
         types = {} if chosen is None else {"quantization": chosen}
-        with (writing.whole_file if suffix else writing.whole_directory)(target) as temporary:
+        with writing.whole_directory(target) as temporary:
             entry.load()(source, trained, temporary, **types)
     say(f"{directory}: {trained.checkpoint.name} of {run}, for {format_}")

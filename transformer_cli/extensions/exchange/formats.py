@@ -2,10 +2,9 @@
 
 A format is an entry of the interface "export format" in an extension's manifest. Its facts:
 
-- ``load``: the function (run, trained model, path) that writes an empty directory, or a file,
+- ``load``: the function (run, trained model, path) that writes into an empty directory,
 - ``reader``: the program that reads it, for messages,
 - ``package``: the module that the writer needs, and ``extra``, which installs it,
-- ``suffix``: the ending of its one file; without it, the format is a directory,
 - ``quantization``: the default type of the weights, which the writer also takes; without it, there
   is no choice,
 - ``values``: the settings of ``model`` that the reader can compute with, if not all, as in

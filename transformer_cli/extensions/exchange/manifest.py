@@ -31,14 +31,6 @@ provides = {
             # Marian and Pegasus have neither gates nor learned positions.
             "values": "norm_kind: layernorm; positions: sinusoidal; activation: relu, gelu, swish",
         },
-        "argos": {
-            "load": "to_ctranslate2:write_argos",
-            "check": "to_ctranslate2:check_argos",
-            "reader": "Argos Translate",
-            "package": "ctranslate2",
-            "suffix": ".argosmodel",
-            "quantization": "int8",
-        },
         "hub": {"load": "to_hub:write_hub", "reader": "transformer-cli"},
     },
     "tokenizer": {"marian": {"settings": "settings:MarianConfig", "load": "marian:Manifest"}},

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from transformer_cli.base.errors import MissingExtraError
 from transformer_cli.base.messages import log
 from transformer_cli.base.metrics import METRICS
 from transformer_cli.base.packages import lazy_imports
@@ -17,11 +16,9 @@ from transformer_cli.cli.display import align_columns, say
 from transformer_cli.extensions.cluster.options import Cluster
 
 with lazy_imports():
-    from transformer_cli.base import text_files
     from transformer_cli.extensions.cluster import cluster as clusters
     from transformer_cli.extensions.experiments import (
         command_compare as compare,
-        page,
         results,
         runner,
         seed_statistics,
@@ -111,14 +108,9 @@ def run_sweep(plan: "plans.SweepPlan", workers: "runner.Workers") -> int:
     note = [seed_statistics.TRAIN_LONGER] if results.are_all_low(status, plan.metric) else []
     say("\n".join([title, *align_columns([["point", "seeds", "mean"], *rows]), *note]))
     if any(group.finished for group in status):
-        try:
-            reached = results.read_results(directory.path, log)
-            if reached.splits:
-                say("\n".join(format_splits(reached)))
-            text_files.write_text(directory.report, page.render_results(reached))
-            log(f"{directory.report}: all runs on one page")
-        except MissingExtraError as error:
-            log(f"{directory.report}: not written: {error}")
+        reached = results.read_results(directory.path, log)
+        if reached.splits:
+            say("\n".join(format_splits(reached)))
     if plan.search is not None and (unfit := plan.search.unfit):
         number, why = unfit[-1].number + 1, unfit[-1].why
         log(f"trials whose settings do not go together: {len(unfit)}; of trial {number}: {why}")

@@ -133,11 +133,7 @@ class Growth:
             "tgt_lang": config.data.tgt_lang,
             "sources": sources,
             "filters": ["blank", "duplicates"],
-            "split": {
-                "val": min(max(pairs // _HELD_OUT, _FEWEST), _MOST, pairs // 2),
-                "test": 0,
-                "near": "apart",
-            },
+            "split": {"val": min(max(pairs // _HELD_OUT, _FEWEST), _MOST, pairs // 2), "test": 0},
             "val": None,
             "terms": find_terms(config.data),
             "replay": {"share": _SHARE, "sources": replayed},

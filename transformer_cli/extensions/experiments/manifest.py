@@ -10,5 +10,4 @@ provides: dict[str, dict[str, dict[str, object]]] = {
         "distill": {"load": "command_distill:distill"},
         "compare": {"load": "command_compare:compare"},
     },
-    "report page": {"sweep": {"load": "page:open_sweep_page", "mark": "sweep.json"}},
 }

@@ -56,10 +56,6 @@ class SweepDirectory(JobDirectory):
     noun: ClassVar[str] = "sweep"
     option: ClassVar[str] = "--sweep-dir"
 
-    @property
-    def report(self) -> Path:
-        return self.path / "report.html"
-
     def run(self, point: str, seed: int) -> RunDirectory:
         return RunDirectory(self.path / run_name(point, seed))
 

@@ -1,6 +1,5 @@
 """The attention weights of a model while it translates a line."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -43,35 +42,26 @@ class AttentionMaps:
 def compute_attention_maps(
     translator: TorchTranslator,
     line: str,
-    translation: Sequence[int] | None = None,
 ) -> AttentionMaps:
     """Record the attention weights of one pass over a line and its whole translation.
 
-    Without any words a source is EOS alone. ``translation`` are token ids without marks; None
-    translates the line first.
+    Without any words a source is EOS alone.
 
     Raises:
-        InputError: the line is too long to be translated as one, or the translation for the
-            model's learned positions.
+        InputError: the line is too long to be translated as one.
     """
     tokenizers = translator.tokenizers
-    encoded = translator.encode_line(line, "")
-    source = encoded.ids
+    encoded = translator.encode_line(line)
+    source = [number for piece in encoded.pieces for number in piece[:-1]]
     if len(encoded.pieces) > 1:
         raise InputError(
             f"the line has {len(source):,} tokens, and at most {translator.longest_source:,} are "
             "translated as one; give a sentence of it"
         )
     longest = translator.longest_source  # so that EOS has a position too
-    if translation is None:
-        shorter = translator.with_search(max_length=min(longest, translator.max_length or longest))
-        ((best, *_),) = shorter.translate_encoded([encoded], None)
-        translation = [number for piece in best.pieces for number in piece.ids]
-    if len(translation) > longest:
-        raise InputError(
-            f"the translation has {len(translation):,} tokens, and at most {longest:,} "
-            "can be looked at; give a shorter one"
-        )
+    shorter = translator.with_search(max_length=min(longest, translator.max_length or longest))
+    ((best, *_),) = shorter.translate_encoded([encoded], None)
+    translation = [number for piece in best.pieces for number in piece.ids]
     model, device = translator.engine.model, translator.engine.device
     src = torch.tensor([[*source, EOS_ID]], device=device)
     tgt_in = torch.tensor([[BOS_ID, *translation]], device=device)

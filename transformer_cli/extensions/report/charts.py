@@ -65,12 +65,9 @@ class Series(NamedTuple):
     """A line in a chart."""
 
     name: str
-    role: str  # sets the colour: 'train' or 'val', or a number in the legend
+    role: str  # sets the colour: 'train' or 'val'
     x: list[Any]
     y: list[float | None]
-    note: list[str] | None = None  # hover text of each point
-    low: list[float | None] | None = None  # lower edge of a band around the line
-    high: list[float | None] | None = None
 
 
 class Chart(NamedTuple):
@@ -82,7 +79,6 @@ class Chart(NamedTuple):
     y: str
     series: list[Series]
     says: str = ""  # alternative text
-    kind: str = "lines"  # or 'bands'
     log: bool = False
     from_zero: bool = True
     mark: int | None = None  # the step of the checkpoint that the page is about

@@ -4,8 +4,5 @@ api = 1
 needs = ("config_tools",)
 provides = {
     "run file": {"report.html": {"unlocked": True}},
-    "command": {
-        "report": {"load": "command:report"},
-        "attention": {"load": "command_attention:attention"},
-    },
+    "command": {"report": {"load": "command:report"}},
 }

@@ -7,7 +7,6 @@ from typing import Any
 
 from transformer_cli.base.errors import make_visible
 from transformer_cli.base.packages import __version__, import_extra
-from transformer_cli.config.differences import as_yaml
 
 _TEMPLATES = files("transformer_cli.extensions.report") / "template"
 _MAX_LENGTH = 500  # characters shown of each side of a rejected pair
@@ -36,7 +35,7 @@ def render_page(name: str, plotly: str | None, page_data: dict[str, Any], **valu
         lstrip_blocks=True,
         finalize=_make_all_visible,
     )
-    environment.filters.update(yaml=as_yaml, short=_shorten, sentence=_sentence, raw=_show_all)
+    environment.filters.update(sentence=_sentence, raw=_show_all)
     scripts = []
     if plotly is not None:
         scripts = [plotly, _template("common.js") + _template(f"{name}.js")]
@@ -74,11 +73,6 @@ def _sentence(text: str) -> Any:
     from markupsafe import escape
 
     return escape(make_visible(text, is_sentence=True))
-
-
-def _shorten(value: object) -> str:
-    """Return a value for a narrow cell; drawn numbers have many digits."""
-    return f"{value:.4g}" if isinstance(value, float) else as_yaml(value)
 
 
 def _show_all(line: str) -> str:

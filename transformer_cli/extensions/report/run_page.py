@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from transformer_cli.base.errors import InputError
+from transformer_cli.base.errors import InputError, UsageError
 from transformer_cli.base.messages import log, warn
 from transformer_cli.base.metrics import METRICS
 from transformer_cli.cli import options
@@ -22,8 +22,6 @@ from transformer_cli.extensions.config_tools.origins import annotate
 from transformer_cli.extensions.config_tools.run_origins import load_origins
 from transformer_cli.extensions.report import charts
 from transformer_cli.extensions.report.attention_maps import AttentionMaps, compute_attention_maps
-from transformer_cli.extensions.report.command_attention import check_sentence
-from transformer_cli.extensions.report.environment import environment_of_training
 from transformer_cli.extensions.report.examples import SEED, choose_examples
 from transformer_cli.extensions.report.rendering import plotly_script, render_page
 from transformer_cli.inference.loading import ComputeOptions, load_scorer
@@ -51,7 +49,7 @@ def render_run(
 ) -> str:
     """Return the page about a run that translates a split, with the attention of sentences."""
     for sentence in sentences:
-        check_sentence(sentence, "--sentence")
+        _check_sentence(sentence)
     plotly = plotly_script()  # before long work
     advice = f"score it on yours with: transformer-cli evaluate {run.path} --src FILE --ref FILE"
     split, text = load_split(run, split, advice)
@@ -113,9 +111,15 @@ def render_run(
         validations=validated,
         validated_metrics=charts.measured_metrics(validated),
         label_smoothing=config.training.label_smoothing,
-        trained_with=environment_of_training(records, step),
         config=annotate(config, load_origins(run.path)),
     )
+
+
+def _check_sentence(sentence: str) -> None:
+    # Python makes half a surrogate pair of each byte that is not UTF-8.
+    is_utf8 = not any("\ud800" <= character <= "\udfff" for character in sentence)
+    if not sentence.strip() or "\n" in sentence.strip() or not is_utf8:
+        raise UsageError(f"--sentence {sentence!r}: expected one line of UTF-8 text")
 
 
 def _open_trained(run: RunDirectory) -> EncodedStore | None:
@@ -123,7 +127,7 @@ def _open_trained(run: RunDirectory) -> EncodedStore | None:
     stats = read_stats(run.encoded)
     if stats is None:
         return None
-    return open_store(run.encoded, stats.text_sha256, fingerprint(run.tokenizer), is_verified=True)
+    return open_store(run.encoded, stats.text_sha256, fingerprint(run.tokenizer))
 
 
 def _attend(

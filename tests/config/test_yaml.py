@@ -115,7 +115,7 @@ def test_the_last_override_of_a_key_holds(tmp_path: Path) -> None:
         ("seed.x=3", "seed: is 7 and has no keys to set"),
         ("training.betas.0=0.8", "training.betas: is a list of 2 and has no keys to set"),
         ("seed=[1", "not YAML: expected ',' or ']', but got '<stream end>' (column 3)"),
-        ("seed=!!int 3", "seed: the tag !!int is not allowed; leave it out"),
+        ("seed=!!int 3", "the tag !!int is not allowed; leave it out"),
         ("model={norm: pre, norm: post}", "model.norm: written twice; keep one"),
         (
             "data.more[0].tag=a",

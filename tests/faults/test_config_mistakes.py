@@ -67,7 +67,7 @@ MISTAKES = {
     ),
     "a missing kind": (tiny("{kind: words, min_freq: 1}", "{min_freq: 1}"), "tokenizer.kind: "),
     "no YAML": (TINY + "  - 3: [\n", "not YAML: "),
-    "a tag": (TINY + "seed: !!python/object/apply:os.system [exit]\n", "10: seed: the tag "),
+    "a tag": (TINY + "seed: !!python/object/apply:os.system [exit]\n", "10: the tag "),
     # Beyond what libraries take, which would say so by a traceback.
     "a model wider than any": (
         tiny("d_ff: 32", "d_ff: 1000000000000000000000"),

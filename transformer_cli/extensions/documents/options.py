@@ -35,7 +35,7 @@ class DocumentOptions(InputOptions):
     replaces_input = True  # as a document is held in memory
     memory: Annotated[
         list[Path] | None,
-        option("FILE", "Translation memory: TMX, PO or TSV; repeatable."),
+        option("FILE", "Translation memory: TMX, PO or TSV; repeatable.", use="reads"),
     ] = None
 
     def matches(self, given: TranslateOptions) -> bool:
@@ -44,12 +44,9 @@ class DocumentOptions(InputOptions):
         is_asked = self.memory and given.reads_file
         return bool(is_asked) and not given.extra(tables.TableOptions).matches(given)
 
-    def inputs(self) -> list[tuple[str, Path]]:
-        return [("--memory", path) for path in self.memory or ()]
-
     def fingerprint(self) -> dict[str, str]:
         found = [file for path in self.memory or () for file in locations.find_files(path)]
-        return {"memory": artifact.hash_files(found)} if found else {}
+        return super().fingerprint() | ({"memory": artifact.hash_files(found)} if found else {})
 
     def check(self, given: TranslateOptions) -> None:
         for problem in self._find_problems(given):

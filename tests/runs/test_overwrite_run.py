@@ -23,7 +23,7 @@ class KilledError(BaseException):
 
 
 def settings(**sections: Any) -> Config:
-    required = {"data": {"kind": "copy"}, "tokenizer": {"kind": "words"}}
+    required = {"data": {"kind": "toy"}, "tokenizer": {"kind": "words"}}
     return Config.model_validate({**required, **sections})
 
 

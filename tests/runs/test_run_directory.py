@@ -16,9 +16,11 @@ from transformer_cli.runs.initialize import initialize_run, record_settings
 
 NO_FILE = Node({}, Place("no file"))
 
+BACK = {"kind": "toy", "src_lang": "en", "tgt_lang": "de"}
+
 
 def settings(**sections: Any) -> Config:
-    required = {"data": {"kind": "copy"}, "tokenizer": {"kind": "words"}}
+    required = {"data": {"kind": "toy"}, "tokenizer": {"kind": "words"}}
     return Config.model_validate({**required, **sections})
 
 
@@ -185,7 +187,7 @@ def test_a_full_disk_is_a_run_error(trained: RunDirectory, monkeypatch: pytest.M
         ({"training": {"rdrop_alpha": 5.0}}, "training.rdrop_alpha was 0.0, now 5.0"),
         ({"training": {"schedule": {"kind": "noam", "warmup": 7}}}, "warmup was 4000, now 7"),
         ({"tokenizer": {"kind": "words", "min_freq": 1}}, "tokenizer.min_freq was 2, now 1"),
-        ({"data": {"kind": "copy", "length": 3}}, "data.length was 10, now 3"),
+        ({"data": BACK}, "data.src_lang was de, now en"),
         ({"init": "/runs/other"}, "init was null, now /runs/other"),
         ({"training": {"betas": [0.9, 0.9]}}, "betas was [0.9, 0.98], now [0.9, 0.9]"),
         ({"seed": 2, "training": {"epochs": 11, "eps": 1.0}}, "1, now 2; training.eps was 1e-09"),
@@ -228,8 +230,7 @@ def test_a_trained_run_may_change_its_end(trained: RunDirectory, changes: dict[s
 @pytest.mark.parametrize(
     "changes",
     [
-        {"data": {"kind": "copy", "train_lines": 5}},
-        {"data": {"kind": "toy"}},
+        {"data": BACK},
         {"tokenizer": {"kind": "words", "lowercase": True}},
         {"tokenizer": {"kind": "sentencepiece"}, "seed": 3},
         {"init": "/runs/other"},

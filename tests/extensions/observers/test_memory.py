@@ -28,7 +28,7 @@ LINES = TokenArray.from_sentences([[4, 5], [6]])
 
 def config(model: dict[str, Any], **training: Any) -> Config:
     small = {"d_model": 16, "num_heads": 2, "d_ff": 24}
-    settings = {"data": {"kind": "copy"}, "tokenizer": {"kind": "words"}, "init": "run"}
+    settings = {"data": {"kind": "toy"}, "tokenizer": {"kind": "words"}, "init": "run"}
     return Config.model_validate({**settings, "model": small | model, "training": training})
 
 

@@ -137,13 +137,13 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
     @property
     def are_files(self) -> bool:
         """True if all text can be read and written again."""
-        others = (path for _, path in self.extra_inputs())
+        others = (path for _, path in self.extra_paths("reads"))
         return not any(map(_is_stream, (self.input_, self.output, *others)))
 
     @property
     def models(self) -> list[Path]:
         """The runs that are read."""
-        return [self.run, *self.extra_runs()]
+        return [self.run, *(run for _, run in self.extra_paths("run"))]
 
     @property
     def n_best_written(self) -> int | None:
@@ -156,21 +156,16 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
         *others, last = filter(None, ["lines of text", *read])
         return f"{', '.join(others)} or {last}" if others else last
 
-    @property
-    def further_outputs(self) -> list[tuple[str, Path]]:
-        """The files that are written next to the translations, with their options."""
-        return [pair for each in self.extras for pair in each.outputs()]
-
     def check(self) -> None:
         """Raise a UsageError, before long work, unless the options can be used together."""
         self.check_search()
         self.check_extras()
         kind = self.kind
-        inputs = [("-i", self.input_), *self.extra_inputs()]
+        inputs = [("-i", self.input_), *self.extra_paths("reads")]
         if str(self.output) != "-":
             others = inputs[1:] if kind and kind.replaces_input else inputs
             options.check_output(self.output, "-o", others, self.models)
-        for name, path in self.further_outputs:
+        for name, path in self.extra_paths("writes"):
             if str(path) != "-" and path.resolve() == self.output.resolve():
                 raise UsageError(f"translate: -o and {name} are both {self.output}")
             options.check_output(path, name, inputs, self.models)
@@ -185,7 +180,7 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
             )
 
 
-@declared_by(TranslateOptions, "translate")
+@declared_by(TranslateOptions)
 def translate(given: TranslateOptions) -> None:
     """Translate text, one sentence a line; line N in is line N out.
 

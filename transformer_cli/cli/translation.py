@@ -109,7 +109,7 @@ class RowFormat(InputFormat):
                 rows = stack.enter_context(each.open_rows(rows, given))
             job = Translating(given, load_translator(given), rows, self, interactive)
             # Outside the output: what is noted of its lines appears only if they do.
-            notes = [stack.enter_context(each.open_notes()) for each in given.extras]
+            notes = [stack.enter_context(each.open_notes(given)) for each in given.extras]
             _write_output(job, [*filter(None, notes)])
 
     @contextmanager
@@ -222,7 +222,7 @@ def open_output(job: Translating) -> Iterator[Output]:
             yield from (row.source for row in rows)
 
     # Further outputs are not kept, so neither are the translations that they belong to.
-    keep = options.are_files and not options.further_outputs
+    keep = options.are_files and not options.extra_paths("writes")
     with output_file(options.output, terms, read_again() if keep else None) as output:
         deque(islice(job.rows, output.kept), maxlen=0)
         yield output

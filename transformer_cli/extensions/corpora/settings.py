@@ -15,7 +15,7 @@ from pydantic import (
     WithJsonSchema,
     model_validator,
 )
-from pydantic_core import CoreSchema, core_schema
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from transformer_cli.config.data_schema import DataSection, TextFiles
 from transformer_cli.config.sections import (
@@ -27,6 +27,7 @@ from transformer_cli.config.sections import (
     list_added,
     setting,
 )
+from transformer_cli.config.setting_tree import describe_value
 from transformer_cli.extensions.checks.filter_names import FilterName
 
 
@@ -174,10 +175,14 @@ class SourceConfig(TextFiles):
             if getattr(self, key) is None:
                 raise ValueError(f"{key}: missing ({type(self).model_fields[key].description})")
 
+    @model_validator(mode="before")
     @classmethod
-    def advise(cls, value: object) -> str:
-        """Return how to write a source that is given as the path of a file."""
-        return f"; write {describe_source(value)}" if isinstance(value, str) else ""
+    def _is_no_path(cls, value: object) -> object:
+        if isinstance(value, str):
+            problem = f"expected keys and values, found {describe_value(value)}"
+            advised = f"{problem}; write {describe_source(value)}"
+            raise PydanticCustomError("refused", "{problem}", {"problem": advised})
+        return value
 
     @property
     def format(self) -> SourceFormat:

@@ -10,7 +10,9 @@ import torch
 from benchmarks.decoding_job import LENGTH_PENALTY, BatchSizes, Ids, Job, compete
 from benchmarks.rounds import THREADS
 from transformer_cli.inference.torch_engine import load_torch_translator
+from transformer_cli.inference.translation import EncodedLine
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.text.protocol import EncodedSource
 
 # A hypothesis of a beam takes as much of a batch as a sentence.
 SIZES = BatchSizes(greedy=(2048, 4096, 8192), beam=(4096, 8192, 16384), unit="tokens")
@@ -28,7 +30,10 @@ def main(precision: torch.dtype, job_file: Path, outputs_file: Path) -> None:
 
     def translate(sentences: Sequence[int], beam_size: int, batch_tokens: int) -> list[Ids]:
         searching = translator.with_search(beam_size=beam_size, batch_tokens=batch_tokens)
-        found = searching.search_ids([job.sources[index] for index in sentences])
+        lines = [
+            EncodedLine("", EncodedSource("", []), [job.sources[index]]) for index in sentences
+        ]
+        found = searching.search_pieces([(line, 0) for line in lines])
         return [hypotheses[0].ids for hypotheses in found]
 
     compete(translate, job, range(len(job.sources)), SIZES, outputs_file)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from inference.translators import LINES, numbers, random_translator
+from inference.translators import LINES, random_translator
 from stand_in_gpu import gpu as gpu, to_gpu
 from synchronisations import watch_operations
 
@@ -74,8 +74,7 @@ def greedy_search() -> Callable[[], object]:
 
 def beam_search() -> Callable[[], object]:
     translator = random_translator(end_bias=4.0).with_search(beam_size=3)
-    prefixes = [numbers(place % 3) for place in range(len(LINES))]
-    return lambda: translator.translate_lines(LINES, prefixes, n_best=2)
+    return lambda: translator.translate_lines(LINES, n_best=2)
 
 
 # Made on the host and copied to the device at once, or used on a CPU only.

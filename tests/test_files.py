@@ -222,11 +222,10 @@ def test_a_path_may_be_claimed_twice(tmp_path: Path) -> None:
 
 
 def test_a_claim_leaves_others_files_next_to_it(tmp_path: Path) -> None:
-    for name in ("final.partial", "final.lock"):
-        (tmp_path / name).touch()
+    (tmp_path / "final.partial").touch()
     with claim(tmp_path / "final"):
         pass
-    assert names(tmp_path) == ["final.lock", "final.partial"]
+    assert names(tmp_path) == ["final.partial"]
 
 
 def test_a_file_that_a_user_has_named_has_to_be_claimed(tmp_path: Path) -> None:

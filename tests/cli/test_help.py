@@ -69,7 +69,6 @@ OPTIONS = {
         "--input -i",
         "--output -o",
         "--errors",
-        "--prefix-file",
         "--scores",
         "--checkpoint",
         "--beam-size",

@@ -9,7 +9,6 @@ import pytest
 
 from cli.conftest import Training
 from cli.process import Finished, assert_refused, run
-from transformer_cli.base.writing import claim
 
 Case = tuple[str, list[str]]
 COMMANDS: dict[str, Case] = {
@@ -87,17 +86,6 @@ def test_what_someone_saves_meanwhile_is_kept(
     shutil.rmtree(here / "cleaned", ignore_errors=True)
     assert start(training, here, case, partial(saving, path, saved)).code == 1
     assert path.with_name(f"{path.name}.new-2").read_bytes() == new.read_bytes()
-
-
-def test_of_two_commands_that_write_one_file_the_second_is_refused(
-    training: Training, here: Path, case: Case
-) -> None:
-    path = here / case[0]
-    with claim(path):
-        refused = start(training, here, case)
-    assert_refused(refused, 1, f"{path}: another process is writing it; wait for it")
-    assert not list(here.glob("*.partial*"))
-    assert start(training, here, case).code == 0
 
 
 @pytest.mark.posix

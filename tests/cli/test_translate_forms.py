@@ -17,14 +17,13 @@ LINES = TEXT.splitlines()
 @pytest.fixture
 def here(tmp_path: Path) -> Path:
     (tmp_path / "in").write_text(TEXT)
-    (tmp_path / "starts").write_text("6 6\n\n\n1 1\n")
     return tmp_path
 
 
 def in_small_chunks() -> None:
-    from transformer_cli.inference import stream
+    from transformer_cli.inference import translator
 
-    stream.CHUNK_LINES = 1
+    translator.CHUNK_LINES = 1
 
 
 def killed_at_the_last_line() -> None:
@@ -87,39 +86,10 @@ def test_a_narrow_beam_is_refused(training: Training, here: Path) -> None:
     assert_refused(run(*command, cwd=here), 2, "beam of 2", "raise --beam-size")
 
 
-def test_each_line_has_its_start(training: Training, here: Path) -> None:
-    found = translate(training, here, "--prefix-file", "starts").splitlines()
-    plain = translate(training, here).splitlines()
-    assert found[0].startswith("6 6")
-    assert found[1:3] == plain[1:3]
-    assert found[3].startswith("1 1")
-
-
-@pytest.mark.parametrize(
-    ("starts", "message"),
-    [("1\n\n", "ends before line 3"), ("1\n\n\n\n\n", "goes on with line 5")],
-)
-def test_as_many_starts_as_lines(training: Training, here: Path, starts: str, message: str) -> None:
-    (here / "starts").write_text(starts)
-    command: list[str | Path] = [
-        "translate",
-        training.run,
-        "-i",
-        "in",
-        "-o",
-        "out",
-        "--prefix-file",
-        "starts",
-    ]
-    assert_refused(run(*command, cwd=here), 1, f"starts: {message}")
-    assert {path.name for path in here.iterdir()} == {"in", "starts"}
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["-o", "in"], "-o in: is the file that -i reads"),
-        (["-o", "in", "--prefix-file", "in"], "-o in: is the file that"),
     ],
 )
 def test_what_does_not_go_together_is_refused(
@@ -139,26 +109,20 @@ def test_the_markup_of_translators_files_is_no_text(
     assert_refused(refused, 2, f"{name}: a translators' file", "save its sentences one a line")
     scored = run("evaluate", training.run, "--src", "in", "--ref", name, cwd=here)
     assert_refused(scored, 2, f"{name}: a translators' file")
-    assert sorted(each.name for each in here.iterdir()) == sorted(["in", name, "starts"])
-
-
-def test_starts_from_nowhere_are_refused(training: Training, here: Path) -> None:
-    command: list[str | Path] = ["translate", training.run, "-i", "in", "--prefix-file", "none"]
-    refused = run(*command, cwd=here)
-    assert_refused(refused, 2, "none: there is no such file", "check --prefix-file")
+    assert sorted(each.name for each in here.iterdir()) == sorted(["in", name])
 
 
 @pytest.mark.long
 def test_an_interrupted_translation_goes_on_in_the_same_form_alone(
     training: Training, here: Path
 ) -> None:
-    options = ["--n-best", "2", "--prefix-file", "starts"]
+    options = ["--n-best", "2", "--errors", "replace"]
     expected = translate(training, here, *options)
     command: list[str | Path] = ["translate", training.run, "-i", "in", "-o", "out", *options]
     go_on = partial(run, cwd=here, before=in_small_chunks)
     other: list[str | Path] = [*command[:-3], "1", *command[-2:], "--beam-size", "2"]
     for different, change in (
-        (command[:-2], "prefixes was"),
+        (command[:-2], "errors was replace, now strict"),
         (other, "n_best was 2, now 1"),
     ):
         begun = run(*command, cwd=here, before=killed_at_the_last_line)

@@ -6,10 +6,8 @@ import random
 import resource
 import signal
 import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -17,9 +15,6 @@ import pytest
 from cli.conftest import Training
 from cli.process import PATIENCE, Finished, assert_refused, run, signal_at, start
 from installed import has_engine
-
-from transformer_cli.base.errors import OutputError
-from transformer_cli.inference import output
 
 OUTPUT = "transformer_cli.inference.output"
 TRANSLATOR = "transformer_cli.inference.translator:TextTranslator"
@@ -30,15 +25,15 @@ TEXT = "".join(f"{line}\n" for line in LINES).encode()
 
 
 def in_small_chunks() -> None:
-    from transformer_cli.inference import stream
+    from transformer_cli.inference import translator
 
-    stream.CHUNK_LINES = CHUNK
+    translator.CHUNK_LINES = CHUNK
 
 
 def in_chunks_of_500(most_bytes: int = resource.RLIM_INFINITY) -> None:
-    from transformer_cli.inference import stream
+    from transformer_cli.inference import translator
 
-    stream.CHUNK_LINES = 500
+    translator.CHUNK_LINES = 500
     resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, resource.RLIM_INFINITY))
 
 
@@ -66,7 +61,7 @@ def interrupt(training: Training, directory: Path, *options: str, chunks: int = 
     """Leave a translation of which some chunks are done."""
     kill = partial(killed_at, TRANSLATOR, "translate_encoded", chunks + 1)
     assert translate(training, directory, *options, before=kill).code == -signal.SIGKILL
-    left = [f"out.txt.partial{end}" for end in ("", ".json", ".lock")]
+    left = [f"out.txt.partial{end}" for end in ("", ".json")]
     assert names(directory) == ["in.txt", *left]
 
 
@@ -385,64 +380,27 @@ def test_of_two_writers_the_second_is_refused(
     assert names(here) == ["in.txt", "out.txt", "pipe"]
 
 
-CLAIM = """\
-import sys
-from pathlib import Path
-from transformer_cli.base.writing import claim
-with claim(Path(sys.argv[1])):
-    pass
-"""
-
-
-@pytest.mark.parametrize("is_edited", [False, True])
-def test_the_second_is_refused_until_the_first_has_cleaned_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_edited: bool
-) -> None:
-    path, remove_journal = tmp_path / "out.txt", output._remove_journal
-    refusals = []
-
-    def look(part: Path) -> None:
-        assert not part.exists()
-        command = [sys.executable, "-c", CLAIM, str(path)]
-        second = subprocess.run(command, capture_output=True, text=True, check=False)
-        refusals.append(second.stderr)
-        remove_journal(part)
-
-    def write() -> None:
-        with output.output_file(path, {}, keep=True) as file:
-            file.resume(iter(()))
-            file.write(["1"], ["2"])
-            if is_edited:
-                path.write_text("someone's\n")
-
-    monkeypatch.setattr(output, "_remove_journal", look)
-    with pytest.raises(OutputError) if is_edited else nullcontext():
-        write()
-    assert len(refusals) == 1
-    assert f"{path}: another process is writing it; wait for it" in refusals[0]
-    assert names(tmp_path) == (["out.txt", "out.txt.new"] if is_edited else ["out.txt"])
-
-
 def test_a_lock_left_by_a_killed_process_is_no_obstacle(training: Training, here: Path) -> None:
     child = os.fork()
     if not child:
-        file = (here / "out.txt.partial.lock").open("wb")
+        (here / "out.txt.partial.json").touch()
+        file = (here / "out.txt.partial").open("wb")
         fcntl.flock(file, fcntl.LOCK_EX)
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
     assert translate(training, here).code == 0
 
 
-@pytest.mark.parametrize("name", ["out.txt.partial", "out.txt.partial.lock"])
-def test_a_file_that_is_in_the_way_stays(training: Training, here: Path, name: str) -> None:
+def test_a_file_that_is_in_the_way_stays(training: Training, here: Path) -> None:
+    name = "out.txt.partial"
     (here / name).write_text("a person's own\n")
     refused = translate(training, here)
     assert_refused(refused, 1, f"{name}: in the way")
     assert (here / name).read_text() == "a person's own\n"
 
 
-@pytest.mark.parametrize("name", ["out.txt.partial", "out.txt.partial.lock"])
-def test_a_link_in_the_way_is_not_followed(training: Training, here: Path, name: str) -> None:
+def test_a_link_in_the_way_is_not_followed(training: Training, here: Path) -> None:
+    name = "out.txt.partial"
     (here / "outside.txt").write_text("a person's own\n")
     (here / name).symlink_to(here / "outside.txt")
     refused = translate(training, here)

@@ -212,15 +212,9 @@ def test_a_word_of_a_million_characters(any_run: Path, word: str) -> None:
     assert [first, last] == translate(any_run, b"1 2\n3 4\n", "--max-length", "2")
 
 
-@pytest.mark.parametrize("option", ["--input", "--prefix-file"])
-def test_a_line_of_ten_megabytes_is_refused_by_number(
-    training: Training, tmp_path: Path, option: str
-) -> None:
-    (tmp_path / "one").write_text("1 2\n")
+def test_a_line_of_ten_megabytes_is_refused_by_number(training: Training, tmp_path: Path) -> None:
     (tmp_path / "long").write_text("1 2\n" + "x" * 10_000_000)
-    files = {"--input": "one", "--prefix-file": "one", "--engine": "torch", option: "long"}
-    options = [str(each) for pair in files.items() for each in pair]
-    refused = run("translate", training.run, *options, cwd=tmp_path)
+    refused = run("translate", training.run, "-i", "long", "--engine", "torch", cwd=tmp_path)
     assert_refused(refused, 1, "long:2: a line of more than 4 MiB; ")
 
 

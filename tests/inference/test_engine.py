@@ -18,7 +18,7 @@ def test_batches_that_do_not_fit_into_memory_are_halved(monkeypatch: pytest.Monk
     options = SearchOptions(bos_id=1, eos_id=2, banned_ids=(0, 1, 3))
 
     def search() -> list[list[Hypothesis]]:
-        return engine.search(sources, [[]] * 5, [9] * 5, options, 99, ignore, never)
+        return engine.search(sources, [9] * 5, options, 99, ignore, never)
 
     expected = search()
     encoded = allow_rows(monkeypatch, 2)

@@ -1,4 +1,4 @@
-"""Lines in all forms: the n best, given starts, cut lines."""
+"""Lines in all forms: the n best, cut lines, and those that are copied."""
 
 from dataclasses import dataclass, replace
 
@@ -33,31 +33,6 @@ def test_the_n_best_of_cut_lines_come_with_falling_scores() -> None:
     assert scores == [sorted(of_line, reverse=True) for of_line in scores]
     (line, *_), (piece, *_) = translator.translate_lines([numbers(12), numbers(6)])
     assert line.score == pytest.approx(2 * piece.score)
-
-
-@pytest.mark.parametrize("beam_size", [1, 3])
-def test_translations_begin_with_their_prefixes_whatever_the_batch(beam_size: int) -> None:
-    translator = random_translator().with_search(beam_size=beam_size, max_length=6)
-    prefixes = ["9 4", "", " 7 ", "5 5 5", "", "12", "8"]
-    together = translator.translate_lines(LINES, prefixes)
-    for line, prefix, (best, *_) in zip(LINES, prefixes, together, strict=True):
-        assert best.text.split()[: len(prefix.split())] == prefix.split()
-        assert translator.translate_lines([line], [prefix])[0][0].text == best.text
-    assert translator.translate_lines(LINES, [""] * 7) == translator.translate_lines(LINES)
-
-
-def test_the_first_words_of_a_translation_lead_to_it() -> None:
-    translator = random_translator().with_search(max_length=6)
-    whole = translator.translate(LINES)
-    starts = [" ".join(text.split()[:2]) for text in whole]
-    assert [best.text for best, *_ in translator.translate_lines(LINES, starts)] == whole
-
-
-def test_a_prefix_starts_a_long_line_once_and_leaves_a_blank_one_blank() -> None:
-    translator = random_translator(positions="learned")
-    (long,), (blank,) = translator.translate_lines([numbers(30), " "], ["9 9", "9 9"])
-    assert long.text.startswith("9 9 ")
-    assert blank.text == ""
 
 
 # --- lines that are their own translation ---------------------------------------------------------
@@ -100,11 +75,8 @@ class Naming(Tokenizers):
         return line == "24/7" or super().has_words(line)
 
 
-def test_what_a_user_forces_is_in_a_line_without_words_too() -> None:
+def test_tokenizers_say_what_has_words() -> None:
     translator = letters_translator()
-    (forced,), (blank,) = translator.translate_lines(["24/7", "\u200b"], ["9", "9"])
-    assert forced.text.startswith("9")
-    assert blank.text == "\u200b"
     tokenizers = Naming(translator.tokenizers.src, translator.tokenizers.tgt)
     translator = replace(translator, tokenizers=tokenizers)
     named, other = translator.translate(["24/7", "24/8"])

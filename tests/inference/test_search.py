@@ -14,8 +14,8 @@ from transformer_cli.config.schema import ModelConfig
 from transformer_cli.inference.engine import Hypothesis, SearchOptions
 from transformer_cli.inference.search import (
     _LOGITS_AT_A_TIME,
-    NOT_FORCED,
     _beam,
+    _narrow_by,
     search,
     top_k,
 )
@@ -306,7 +306,8 @@ def test_log_probability_is_that_of_a_full_pass(beam_size: int) -> None:
 def test_a_beam_of_one_is_greedy() -> None:
     model = random_model()
     with torch.inference_mode():
-        found = [best for best, *_ in _beam(model, SRC, LIMITS, GREEDY)]
+        narrow = _narrow_by(GREEDY, (), SRC.device)
+        found = [best for best, *_ in _beam(model, SRC, LIMITS, GREEDY, narrow)]
     assert_equal(found, best_of(model, SRC, LIMITS, GREEDY))
 
 
@@ -558,16 +559,7 @@ def test_ties_are_told_apart(width: int, count: int) -> None:
     assert all(len(set(row)) == count for row in columns.tolist())
 
 
-# --- all hypotheses, and given starts -------------------------------------------------------------
-
-
-def padded(prefixes: Sequence[Sequence[int]]) -> Tensor:
-    longest = max(map(len, prefixes))
-    return torch.tensor([[*ids, *[NOT_FORCED] * (longest - len(ids))] for ids in prefixes])
-
-
-# Of lengths from none to a row's limit; one has a banned token.
-PREFIXES = [[9, 4], [], [7], [UNK, 5, 5], [8, 10, 4, 6], [11, 11], [], [6]]
+# --- all hypotheses -------------------------------------------------------------------------------
 
 
 def test_all_hypotheses_are_as_likely_as_they_say() -> None:
@@ -582,53 +574,3 @@ def test_all_hypotheses_are_as_likely_as_they_say() -> None:
         for each in hypotheses:
             expected = log_probability(model, row, with_end_mark(each, limit))
             assert each.log_probability == pytest.approx(expected, abs=1e-4)
-
-
-@pytest.mark.parametrize("beam_size", [1, 2, 5])
-def test_no_prefixes_are_empty_prefixes(beam_size: int) -> None:
-    model = random_model()
-    options = replace(GREEDY, beam_size=beam_size)
-    nothing = torch.full((len(SRC), 3), NOT_FORCED)
-    expected = search(model, SRC, LIMITS, options)
-    assert search(model, SRC, LIMITS, options, nothing) == expected
-
-
-@pytest.mark.long_cases
-@pytest.mark.parametrize("beam_size", [1, 2, 5])
-def test_outputs_begin_with_their_prefixes_and_are_as_likely_as_they_say(beam_size: int) -> None:
-    model = random_model()
-    options = replace(GREEDY, beam_size=beam_size)
-    limits = LIMITS.clamp(min=4)
-    found = search(model, SRC, limits, options, padded(PREFIXES))
-    for row, limit, prefix, hypotheses in zip(SRC, limits.tolist(), PREFIXES, found, strict=True):
-        for each in hypotheses:
-            assert each.ids[: len(prefix)] == prefix
-            assert not {*BANNED, EOS} & {*each.ids[len(prefix) :]}
-            expected = log_probability(model, row, with_end_mark(each, limit))
-            assert each.log_probability == pytest.approx(expected, abs=1e-4)
-
-
-@pytest.mark.long_cases
-@pytest.mark.parametrize("beam_size", [1, 2, 5])
-def test_prefixes_in_a_batch_equal_one_by_one(beam_size: int) -> None:
-    model = random_model()
-    options = replace(GREEDY, beam_size=beam_size)
-    limits = LIMITS.clamp(min=4)
-    together = search(model, SRC, limits, options, padded(PREFIXES))
-    for row, limit, prefix, hypotheses in zip(SRC, limits, PREFIXES, together, strict=True):
-        start = padded([prefix]) if prefix else None
-        (alone,) = search(model, without_padding(row), limit[None], options, start)
-        assert_equal(hypotheses, alone)
-
-
-@pytest.mark.long_cases
-@pytest.mark.parametrize("count", [1, 2, 3])
-def test_the_start_of_the_best_output_gives_that_output(count: int) -> None:
-    # A beam so wide that it holds the best from either start.
-    model = random_model()
-    for beam_size in (1, 40):
-        options = replace(GREEDY, beam_size=beam_size)
-        best = best_of(model, SRC, LIMITS, options)
-        starts = padded([each.ids[:count] for each in best])
-        again = search(model, SRC, LIMITS, options, starts)
-        assert_equal([first for first, *_ in again], best)

@@ -1,19 +1,13 @@
-"""Text as a stream: a record a line, whatever the chunks, and prefixes line by line."""
+"""Text as a stream: a record a line, whatever the chunks."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from inference.translators import LINES, numbers, random_translator, translate_stream
-from transformer_cli.base.errors import InputError
-from transformer_cli.inference.stream import CHUNK_LINES, chunk_lines_of
 from transformer_cli.inference.torch_engine import TorchEngine
 from transformer_cli.inference.translation import LongLine, Watcher
-
-
-def unforced(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    return ((line, "") for line in lines)
-
+from transformer_cli.inference.translator import CHUNK_LINES
 
 # --- streams --------------------------------------------------------------------------------------
 
@@ -23,15 +17,8 @@ def test_a_stream_gives_a_line_for_a_line(count: int) -> None:
     translator = random_translator().with_search(max_length=4)
     lines = LINES[:count]
     expected = translator.translate(lines)
-    records = translate_stream(translator, unforced(iter(lines)), chunk_lines=3)
+    records = translate_stream(translator, iter(lines), chunk_lines=3)
     assert [best.text for best, *_ in records] == expected
-
-
-def test_a_prefix_that_is_too_long_is_named_by_its_line() -> None:
-    translator = random_translator(positions="learned")
-    lines = [("5", ""), ("5", "9 9"), ("5", numbers(12))]
-    with pytest.raises(InputError, match=r"^prefix of line 9: 12 tokens"):
-        list(translate_stream(translator, iter(lines), chunk_lines=1, first_line=7))
 
 
 def test_a_stream_reads_no_further_than_its_chunk() -> None:
@@ -43,7 +30,7 @@ def test_a_stream_reads_no_further_than_its_chunk() -> None:
             yield line
 
     translator = random_translator().with_search(max_length=4)
-    translations = translate_stream(translator, unforced(reading()), chunk_lines=3)
+    translations = translate_stream(translator, reading(), chunk_lines=3)
     assert len(read) == 0
     reads_before_each = []
     for _ in translations:
@@ -56,7 +43,7 @@ def test_a_line_too_long_for_learned_positions_is_cut_and_told_by_its_place_in_t
     lines = ["5", "", numbers(11), "6", "7", numbers(12), "8", numbers(30)]
     cuts: list[LongLine] = []
     records = translate_stream(
-        translator, unforced(lines), chunk_lines=4, watcher=Watcher(on_long_line=cuts.append)
+        translator, lines, chunk_lines=4, watcher=Watcher(on_long_line=cuts.append)
     )
     translations = [best.text for best, *_ in records]
     assert cuts == [LongLine(line=6, tokens=12, pieces=2), LongLine(line=8, tokens=30, pieces=3)]
@@ -77,7 +64,7 @@ def test_lines_count_as_soon_as_the_engine_has_finished_them() -> None:
     finished: list[int] = []
     records = translate_stream(
         translator,
-        unforced(lines),
+        lines,
         n_best=1,
         chunk_lines=4,
         reads_ahead=True,
@@ -91,6 +78,6 @@ def test_lines_count_as_soon_as_the_engine_has_finished_them() -> None:
 
 def test_a_gpu_translates_more_lines_together(monkeypatch: pytest.MonkeyPatch) -> None:
     translator = random_translator()
-    assert chunk_lines_of(translator) == CHUNK_LINES
+    assert translator.chunk_lines == CHUNK_LINES
     monkeypatch.setattr(TorchEngine, "is_on_gpu", True)
-    assert chunk_lines_of(translator) > CHUNK_LINES
+    assert translator.chunk_lines > CHUNK_LINES

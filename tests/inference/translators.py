@@ -12,12 +12,11 @@ from transformer_cli.config.data_schema import CopyData
 from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig, TrainingConfig
 from transformer_cli.config.tokenizer_schema import WordsConfig
 from transformer_cli.inference.engine import Hypothesis, SearchOptions
-from transformer_cli.inference.stream import translate_chunks
 from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator
-from transformer_cli.inference.translation import Translation, ignore
+from transformer_cli.inference.translation import EncodedLine, Translation, ignore
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.transformer import DecoderState, Transformer
-from transformer_cli.text.protocol import Tokenizer, Tokenizers
+from transformer_cli.text.protocol import EncodedSource, Tokenizer, Tokenizers
 from transformer_cli.text.vocabulary import EOS_ID, PAD_ID
 from transformer_cli.text.words import SpacyWords, Vocabulary, WordsTokenizer
 
@@ -111,7 +110,6 @@ class ByBeam:
     def search(
         self,
         sources: Sequence[list[int]],
-        prefixes: object,
         limits: object,
         options: SearchOptions,
         *others: object,
@@ -137,16 +135,23 @@ def translate_ids(
     translator: TorchTranslator, sources: Sequence[list[int]], progress: Any = ignore
 ) -> list[list[int]]:
     """Return the best translation of each source, empty for an empty one."""
-    found = translator.search_ids(sources, progress=progress)
+    found = search_ids(translator, sources, progress)
     return [hypotheses[0].ids if hypotheses else [] for hypotheses in found]
 
 
+def search_ids(
+    translator: TorchTranslator, sources: Sequence[list[int]], progress: Any = ignore
+) -> list[list[Hypothesis]]:
+    """Return the hypotheses of each source, best first."""
+    lines = [EncodedLine("", EncodedSource("", []), [ids]) for ids in sources]
+    return translator.search_pieces([(line, 0) for line in lines], progress=progress)
+
+
 def translate_stream(
-    translator: Any, lines: Iterable[tuple[str, str]], chunk_lines: int = 1024, **options: Any
+    translator: Any, lines: Iterable[str], chunk_lines: int = 1024, **options: Any
 ) -> Iterator[list[Translation]]:
-    """Yield the translations of each line, given with its prefix."""
+    """Yield the translations of each line."""
     rest = iter(lines)
     chunks = iter(lambda: [*islice(rest, chunk_lines)], [])
-    pairs = ([*zip(*chunk, strict=True)] for chunk in chunks)
-    for found in translate_chunks(translator, ((src, start) for src, start in pairs), **options):
+    for found in translator.translate_chunks(chunks, **options):
         yield from found

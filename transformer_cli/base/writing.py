@@ -1,7 +1,8 @@
 """Write files that appear whole or not at all, over nobody else's work.
 
 ``whole_file`` follows no link. A command calls ``claim`` on the files that it will write before it
-reads anything: others may be at work on them, such as a person with an editor.
+reads anything: others may be at work on them, such as a person with an editor. Nothing is locked:
+of two commands that write one file, the second to end keeps its work next to it.
 """
 
 import errno
@@ -21,15 +22,13 @@ from secrets import token_hex
 
 from transformer_cli.base.errors import CorpusError, OutputError
 from transformer_cli.base.files import check_replaceable, is_at, is_stream, sha256
-from transformer_cli.base.guard import check_guard, find_guard
-from transformer_cli.base.locations import is_url, locate, open_checked, versions
+from transformer_cli.base.guard import check_guard
+from transformer_cli.base.locations import is_url, locate, versions
 
 # What stands next to a file that is being written, under its name with one of these endings.
 PARTIAL = ".partial"
 """Of output that can be resumed, which has the journal ``PARTIAL_JOURNALS``."""
 PARTIAL_JOURNALS = (f"{PARTIAL}.json", f"{PARTIAL}.json.new")
-PARTIAL_LOCK = f"{PARTIAL}.lock"
-"""Of a file that is claimed."""
 TEMPORARY_MARK = f"{PARTIAL}-"
 """Of all else. The writer's process id and its machine follow, so that leftovers of a killed
 process can be recognised. Nobody can guess the rest, and put a link there first."""
@@ -122,33 +121,22 @@ _claimed: dict[Path, str | None] = {}
 
 @contextmanager
 def claim(*paths: Path | None) -> Iterator[None]:
-    """Keep other commands from writing these files while the block runs.
+    """Replace, while the block runs, only what is at these paths now.
 
-    In the block, ``replace_file`` and so ``whole_file`` replace only what is there now, not what
-    somebody saves meanwhile. Directories may be claimed too. Stores have no locks. Of a path that
-    is claimed already, the first claim counts.
-
-    Raises:
-        OutputError: another process is writing one of them, or it cannot be written.
+    What somebody saves there meanwhile is kept; see ``replace_file``. Of a path that is claimed
+    already, the first claim counts.
     """
     named = (path for path in paths if path is not None)
-    places = (path.resolve() for path in named if not is_stream(path) or path.is_dir())
+    places = {path.resolve() for path in named if not is_stream(path) or path.is_dir()}
     with ExitStack() as stack:
-        for place in places:
-            if place in _claimed:
-                continue
-            if not is_url(place):
-                stack.enter_context(_lock(place))
+        for place in places - _claimed.keys():
             stack.enter_context(expect(place, find_version(place)))
         yield
 
 
 @contextmanager
 def expect(path: Path, version: str | None) -> Iterator[None]:
-    """Let only this version of ``path`` be replaced while the block runs, as ``claim`` does.
-
-    Nothing is locked: others may write the same bytes at the same time.
-    """
+    """Let only this version of ``path`` be replaced while the block runs, as ``claim`` does."""
     is_first = path not in _claimed
     _claimed.setdefault(path, version)
     try:
@@ -229,53 +217,6 @@ def _keep_permissions(descriptor: int, path: Path) -> None:
         if status.st_uid == os.geteuid():
             with suppress(OSError):  # only root may give files away
                 os.fchown(descriptor, before.st_uid, -1)
-
-
-@contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    """Lock a file beside ``path`` that is never renamed, so that no other process claims it."""
-    from filelock import lock_descriptor  # 5 ms, which --help does not need
-
-    lock = path.with_name(path.name + PARTIAL_LOCK)
-    while True:
-        with naming_output_errors(lock):
-            if guard := find_guard():
-                guard.check()
-                lock.unlink(missing_ok=True)  # a process that this one has replaced may hold it
-            file = FileIO(
-                lock, "r+", opener=lambda path, flags: open_checked(path, flags | os.O_CREAT)
-            )
-        with file:
-            with suppress(OSError):  # a file system without locks
-                if not lock_descriptor(file.fileno(), blocking=False):
-                    raise OutputError(
-                        f"{path}: another process is writing it; wait for it, or write elsewhere"
-                    )
-            if not is_at(file, lock):
-                continue  # between opening and locking, another process has removed it
-            if file.seek(0, os.SEEK_END):
-                raise OutputError(
-                    f"{lock}: in the way, and not by transformer-cli; move it, or write elsewhere"
-                )
-            try:
-                yield
-            finally:
-                check_guard()
-                if sys.platform == "win32":
-                    file.close()  # it deletes none that is open
-                with suppress(OSError):  # on Windows another process has opened it meanwhile
-                    if is_at(file, lock):
-                        lock.unlink()
-            return
-
-
-@contextmanager
-def naming_output_errors(path: Path) -> Iterator[None]:
-    """Turn errors of the operating system into one that names the file."""
-    try:
-        yield
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
 # --- directories ----------------------------------------------------------------------------------

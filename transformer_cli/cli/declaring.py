@@ -100,6 +100,10 @@ class ExtraOptions:
         """Return a translator that does what they say; UsageError: it cannot."""
         return translator
 
+    def open_rows(self, rows: Iterator[Any], given: Any) -> "AbstractContextManager[Iterator[Any]]":
+        """Open what says more about the rows that ``translate`` reads; yield them with that."""
+        return nullcontext(rows)
+
     def open_notes(self) -> "AbstractContextManager[Notes | None]":
         """Open what takes notes of each line's translations as ``translate`` writes them."""
         return nullcontext()

@@ -53,9 +53,6 @@ class FileOptions(CommandOptions):
     errors: Annotated[DecodingErrors, option(None, "What is not UTF-8: an error, or U+FFFD.")] = (
         "strict"
     )
-    prefix_file: Annotated[Path | None, option("FILE", "Forced target prefixes, one a line.")] = (
-        None
-    )
     scores: Annotated[bool, flag("Write its score too, as JSON.", "--scores")] = False
 
 
@@ -149,8 +146,8 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
     @property
     def are_files(self) -> bool:
         """True if all text can be read and written again."""
-        paths = [self.input_, self.output, *([self.prefix_file] if self.prefix_file else [])]
-        return not any(map(_is_stream, paths))
+        others = (path for _, path in self.extra_inputs())
+        return not any(map(_is_stream, (self.input_, self.output, *others)))
 
     @property
     def models(self) -> list[Path]:
@@ -171,11 +168,7 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
     def check_outputs(self) -> None:
         """Make sure, before long work, that all outputs can be written."""
         kind = self.kind
-        inputs = [
-            ("-i", self.input_),
-            ("--prefix-file", self.prefix_file),
-            *self.extra_inputs(),
-        ]
+        inputs = [("-i", self.input_), *self.extra_inputs()]
         if str(self.output) != "-":
             others = inputs[1:] if kind and kind.replaces_input else inputs
             options.check_output(self.output, "-o", others, self.models)
@@ -199,8 +192,6 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
         for name, path in self.further_outputs:
             if str(path) != "-" and path.resolve() == self.output.resolve():
                 yield f"-o and {name} are both {self.output}"
-        if str(self.input_) == str(self.prefix_file) == "-":
-            yield "-i and --prefix-file are both standard input; name a file"
 
     def check_search(self) -> None:
         """Raise a UsageError unless the options of the search can be used together."""

@@ -18,7 +18,6 @@ from transformer_cli.base.errors import (
     TransformerCliError,
     UsageError,
 )
-from transformer_cli.base.files import sha256
 from transformer_cli.base.locations import is_url, open_regular
 from transformer_cli.base.messages import bar, log, warn
 from transformer_cli.base.text_files import (
@@ -32,7 +31,7 @@ from transformer_cli.cli.display import describe
 from transformer_cli.cli.options import prefix_errors
 from transformer_cli.cli.process import discard_output
 from transformer_cli.cli.translate import TranslateOptions
-from transformer_cli.inference import loading, output, stream
+from transformer_cli.inference import loading, output
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.plain_text import check_is_text
 from transformer_cli.inference.translation import LongLine, Notes, Translation, Watcher
@@ -68,13 +67,12 @@ class Translating(NamedTuple):
     translator: TextTranslator[SearchEngine]
     rows: Iterator[Row]
     form: "RowFormat"
-    prefixes: Iterator[str] | None = None
     interactive: bool = False  # whether a person types the lines, and waits for each translation
 
     @property
     def chunk_lines(self) -> int:
         """Number of lines that are translated together."""
-        return 1 if self.interactive else stream.chunk_lines_of(self.translator)
+        return 1 if self.interactive else self.translator.chunk_lines
 
 
 class InputFormat:
@@ -106,19 +104,15 @@ class RowFormat(InputFormat):
         given.check()
         with ExitStack() as stack:
             rows, interactive = stack.enter_context(self.open_rows(given))
-            prefixes = None
-            if given.prefix_file is not None:
-                opened = _open_input(given.prefix_file, "--prefix-file")
-                raw = stack.enter_context(opened)
-                name = str(given.prefix_file)
-                prefixes = decode_lines(bounded_lines(raw, name), name, given.errors)
+            for each in given.extras:
+                rows = stack.enter_context(each.open_rows(rows, given))
             translator = load_translator(given)
-            _run(Translating(given, translator, rows, self, prefixes, interactive))
+            _run(Translating(given, translator, rows, self, interactive))
 
     @contextmanager
     def open_rows(self, given: TranslateOptions) -> Iterator[tuple[Iterator[Row], bool]]:
         """Open the input; yield its rows, and whether a person types them."""
-        with _open_input(given.input_) as source:
+        with open_input(given.input_) as source:
             interactive = source.isatty()
             asked = _prompt_for_lines if interactive else _bounded(given.input_name)
             yield self.read(given, source, asked(source)), interactive
@@ -150,9 +144,8 @@ def _bounded(name: str) -> Callable[[BinaryIO], Iterator[bytes]]:
 def load_translator(options: TranslateOptions) -> TextTranslator[SearchEngine]:
     """Load the run's model, to search as the options say."""
     run, checkpoint, compute = RunDirectory(options.run), options.checkpoint, options.compute
-    given = [*(() if options.prefix_file is None else ("--prefix-file",)), *options.extra_needs()]
     has_scores = options.n_best_written is not None  # which CTranslate2 has, but others
-    engine = loading.choose_engine(run, compute, given, prefers_torch=has_scores)
+    engine = loading.choose_engine(run, compute, options.extra_needs(), prefers_torch=has_scores)
     if run.only_engine and checkpoint != "best":
         raise UsageError(
             f"--checkpoint {checkpoint}: {run.path} holds one exported model; leave it out, "
@@ -268,22 +261,20 @@ def write_rows(
 ) -> tuple[int, list[str]]:
     """Translate and write each remaining row, after the first ``done``.
 
-    The caller has already taken these from ``job.rows``, but no prefixes. ``notes`` look at the
-    translations, as those of revisers do. Return the number of rows, and what the user should know
-    of them.
+    The caller has already taken these from ``job.rows``. ``notes`` look at the translations, as
+    those of revisers do. Return the number of rows, and what the user should know of them.
     """
     options, as_json = job.options, job.options.n_best_written is not None
     notes = [*(reviser.notes() for reviser in job.translator.all_revisers), *notes]
     read: deque[list[Row]] = deque()
 
-    def read_chunks() -> Iterator[stream.Chunk]:
-        for rows, prefixes in _cut_chunks(job, done):
+    def read_chunks() -> Iterator[list[str]]:
+        while rows := list(islice(job.rows, job.chunk_lines)):
             read.append(rows)
-            yield [row.text for row in rows], prefixes
+            yield [row.text for row in rows]
 
     number = done
-    for chunk in stream.translate_chunks(
-        job.translator,
+    for chunk in job.translator.translate_chunks(
         read_chunks(),
         n_best=options.n_best_written,
         first_line=done + 1,
@@ -302,33 +293,6 @@ def write_rows(
     return written, [message for note in notes for message in note.summary(written)]
 
 
-def _cut_chunks(job: Translating, done: int) -> Iterator[tuple[list[Row], list[str]]]:
-    """Yield as many rows as are translated together, each with its prefix, empty without any.
-
-    Raises:
-        InputError: there are fewer or more prefixes than rows.
-    """
-    prefixes = job.prefixes and islice(job.prefixes, done, None)
-    while True:
-        rows = list(islice(job.rows, job.chunk_lines))
-        starts = [""] * len(rows)
-        if prefixes is not None:  # after the last row, there should be none
-            starts = list(islice(prefixes, len(rows) + (len(rows) < job.chunk_lines)))
-        if len(starts) != len(rows):
-            is_longer = len(starts) > len(rows)
-            where = "goes on with" if is_longer else "ends before"
-            has = "does not have" if is_longer else "has"
-            line = done + min(len(starts), len(rows)) + 1
-            raise InputError(
-                f"{job.options.prefix_file}: {where} line {line:,}, which the input {has}; give a "
-                "line, empty or not, for each of the input's"
-            )
-        if not rows:
-            return
-        yield rows, starts
-        done += len(rows)
-
-
 def _to_json(line: int, translations: Sequence[Translation]) -> str:
     shown = [
         {"text": one.text, "score": round(one.score, 4)}
@@ -343,8 +307,6 @@ def fingerprint(job: Translating) -> dict[str, str]:
     settings = {**job.translator.settings_fingerprint, "errors": job.options.errors}
     if (n_best := job.options.n_best_written) is not None:
         settings["n_best"] = str(n_best)
-    if job.options.are_files and job.options.prefix_file is not None:
-        settings["prefixes"] = sha256(job.options.prefix_file)
     for each in job.options.extras:
         settings |= each.fingerprint()
     settings |= job.form.fingerprint()
@@ -354,7 +316,7 @@ def fingerprint(job: Translating) -> dict[str, str]:
 
 
 @contextmanager
-def _open_input(path: Path, option: str = "-i") -> Iterator[BinaryIO]:
+def open_input(path: Path, option: str = "-i") -> Iterator[BinaryIO]:
     """Open standard input, or a file, which may be compressed; ``option`` names it."""
     if str(path) == "-":
         if sys.stdin is None:  # as after `<&-` in a shell

@@ -6,11 +6,20 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Protocol, TypeVar
 
-import numpy as np
-
 Result = TypeVar("Result")
 MakeSampler = Callable[[Sequence[list[int]]], Callable[[Any, Any], tuple[Any, Any]]]
 """Returns what draws the next tokens for the sources of a batch: a ``Rank`` of search.py."""
+
+
+class Constraint(Protocol):
+    """Narrows what may be written, however it is searched; an extension gives it to a search."""
+
+    def of_batch(self, places: Sequence[int], device: Any) -> Callable[[Any, Any, Any], object]:
+        """Return what narrows the next tokens of a batch, given the places of its sources.
+
+        It changes log-probabilities in place, a row for each hypothesis. The other arguments are
+        the place of each row's source in the batch, and the tokens that each row has, from BOS on.
+        """
 
 
 @dataclass(frozen=True)
@@ -22,6 +31,7 @@ class SearchOptions:
         eos_id: what ends an output; not part of it.
         banned_ids: tokens that are never written.
         beam_size: hypotheses kept a sentence; 1 is greedy search.
+        constraints: narrow what is written besides; not every engine can apply them.
         sampler: draws each token, with a beam of 1; None: search.
         with_scores: whether log-probabilities are wanted; those of a greedy search may be 0 else.
     """
@@ -30,6 +40,7 @@ class SearchOptions:
     eos_id: int
     banned_ids: tuple[int, ...]
     beam_size: int = 1
+    constraints: tuple[Constraint, ...] = ()
     sampler: MakeSampler | None = None
     with_scores: bool = True
 
@@ -48,8 +59,8 @@ class Hypothesis:
 class SearchEngine(Protocol):
     """Holds a model and searches for the likeliest outputs of it.
 
-    ``TorchEngine`` can do all of this. Another one need not force prefixes, nor draw by a sampler:
-    callers that need these ask ``choose_engine`` for torch.
+    ``TorchEngine`` can do all of this. Another one need neither apply constraints nor draw by a
+    sampler: callers that need these ask ``choose_engine`` for torch.
     """
 
     @property
@@ -67,7 +78,6 @@ class SearchEngine(Protocol):
     def search(
         self,
         sources: Sequence[list[int]],
-        prefixes: Sequence[list[int]],
         max_lengths: Sequence[int],
         options: SearchOptions,
         batch_tokens: int,
@@ -78,12 +88,14 @@ class SearchEngine(Protocol):
 
         Args:
             sources: token ids, each with its EOS, or empty: then there are no hypotheses.
-            prefixes: forced on each one's outputs.
             max_lengths: maximum tokens of each one's output.
             options: kind of search.
             batch_tokens: source tokens in a batch, times the beam.
             progress: called with the number of sentences just finished.
             should_stop: called before each batch; once it returns True, the rest has no hypotheses.
+
+        Raises:
+            UsageError: the engine cannot do what the options ask for.
         """
 
     def run_jobs(
@@ -102,13 +114,3 @@ def describe_versions(*packages: str) -> dict[str, str]:
         with suppress(PackageNotFoundError):
             versions[package] = version(package)
     return versions
-
-
-def cut_longest_first(
-    order: np.ndarray, lengths: np.ndarray, batch_tokens: int
-) -> Iterator[np.ndarray]:
-    """Yield slices of ``order``, longest first, of at most ``batch_tokens`` when padded."""
-    while len(order):
-        rows = max(1, batch_tokens // lengths[order[0]])
-        yield order[:rows]
-        order = order[rows:]

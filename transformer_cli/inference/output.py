@@ -1,18 +1,17 @@
 """The file that translations go to.
 
-The file appears when it is whole. Beside FILE stand, as long as it is being written, FILE.partial,
-the translations up to now, FILE.partial.json, the journal, and FILE.partial.lock, which keeps
-other commands away. A chunk of lines is brought safely to disk, then the journal, which says how
-far the translations are to be trusted and what they are translations of. Whatever ends the process,
-one that resumes it cuts the file where the journal says, and the rest comes out as it would have
-done.
+The file appears when it is whole. Next to FILE stand, as long as it is being written, FILE.partial,
+the translations up to now, which is locked, and FILE.partial.json, the journal. A chunk of lines is
+brought safely to disk, then the journal, which says how far the translations are to be trusted and
+what they are translations of. Whatever ends the process, one that resumes it cuts the file where
+the journal says, and the rest comes out as it would have done.
 """
 
 import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import FileIO
 from itertools import islice
 from pathlib import Path
@@ -21,14 +20,13 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from transformer_cli.base.errors import OutputError
-from transformer_cli.base.files import read_small
+from transformer_cli.base.files import is_at, read_small
 from transformer_cli.base.guard import check_guard, find_guard
 from transformer_cli.base.locations import open_checked
 from transformer_cli.base.text_files import compressor
 from transformer_cli.base.writing import (
     PARTIAL,
     claim,
-    naming_output_errors,
     replace_file,
     sync,
     whole_file,
@@ -206,7 +204,7 @@ def output_file(path: Path, terms: Mapping[str, str], keep: bool) -> Iterator[Ou
     compress = compressor(path)
     path = path.resolve()
     partial = path.with_name(path.name + PARTIAL)
-    with claim(path), _open_partial(partial) as file:
+    with claim(path), _open_partial(partial, path) as file:
         if file.seek(0, os.SEEK_END) and not _journal(partial).exists():
             raise OutputError(
                 f"{partial}: in the way, and not by transformer-cli; move it, or write elsewhere"
@@ -246,16 +244,37 @@ def shared_file(path: Path) -> Iterator[Output]:
             output.finish()
 
 
-def _open_partial(partial: Path) -> FileIO:
-    """Open the file of unfinished output, made if need be."""
-    with naming_output_errors(partial):
-        if find_guard() and partial.exists():
-            # A process that this one has replaced may have it open.
-            with whole_file(partial) as copy:
-                shutil.copyfile(partial, copy)
-        return FileIO(
-            partial, "r+", opener=lambda path, flags: open_checked(path, flags | os.O_CREAT)
-        )
+def _open_partial(partial: Path, path: Path) -> FileIO:
+    """Open the file of unfinished output, made if need be, and lock it."""
+    from filelock import lock_descriptor  # 5 ms, which --help does not need
+
+    while True:
+        with naming_output_errors(partial):
+            if find_guard() and partial.exists():
+                # A process that this one has replaced may have it open.
+                with whole_file(partial) as copy:
+                    shutil.copyfile(partial, copy)
+            file = FileIO(
+                partial, "r+", opener=lambda path, flags: open_checked(path, flags | os.O_CREAT)
+            )
+        with suppress(OSError):  # a file system without locks
+            if not lock_descriptor(file.fileno(), blocking=False):
+                file.close()
+                raise OutputError(
+                    f"{path}: another process is writing it; wait for it, or write elsewhere"
+                )
+        if is_at(file, partial):
+            return file
+        file.close()  # between opening and locking, another process has finished it
+
+
+@contextmanager
+def naming_output_errors(path: Path) -> Iterator[None]:
+    """Turn errors of the operating system into one that names the file."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
 def _journal(partial: Path, new: str = "") -> Path:

@@ -4,8 +4,7 @@ A row of greedy search ends at EOS, or at its maximum length. Where a sentence's
 by ``has_ended`` in ``_beam``.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -16,9 +15,6 @@ from torch.nn import functional as F
 from transformer_cli.inference.engine import Hypothesis, SearchOptions
 from transformer_cli.model.transformer import Transformer
 
-NOT_FORCED = -1
-"""Right padding of ``prefixes``: no token is forced there."""
-
 
 @torch.inference_mode()
 def search(
@@ -26,7 +22,7 @@ def search(
     src: Int[Tensor, "batch src"],
     max_lengths: Int[Tensor, " batch"],
     options: SearchOptions,
-    prefixes: Int[Tensor, "batch prefix"] | None = None,
+    places: Sequence[int] = (),
 ) -> list[list[Hypothesis]]:
     """Return the hypotheses for each row of ``src`` as they end: at least one, at most the beam.
 
@@ -35,15 +31,14 @@ def search(
         src: padded source rows.
         max_lengths: maximum tokens of each row's output, at least 1; search stops there.
         options: kind of search.
-        prefixes: what each row's outputs begin with, ``NOT_FORCED`` from its end on; no EOS.
-            Their tokens may be banned ones, and count in lengths and log-probabilities.
+        places: which source each row is for the constraints of ``options``.
     """
     device = next(model.parameters()).device
     src, max_lengths = src.to(device), max_lengths.to(device)
-    prefixes = None if prefixes is None else prefixes.to(src.device)
+    narrow = _narrow_by(options, places, device)
     if options.beam_size == 1:
-        return [[one] for one in _greedy(model, src, max_lengths, options, prefixes)]
-    return _beam(model, src, max_lengths, options, prefixes)
+        return [[one] for one in _greedy(model, src, max_lengths, options, narrow)]
+    return _beam(model, src, max_lengths, options, narrow)
 
 
 Rank = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
@@ -51,6 +46,8 @@ Rank = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 Rows are log-probabilities of a sentence's next tokens; the second argument says which sentence.
 """
+Narrow = Callable[[Tensor, Tensor, Tensor], object]
+"""Sets what may not be written to -inf, in place; see ``Constraint.of_batch``."""
 
 # Logits computed at a time: on a CPU, few enough that top-k still finds them in its cache.
 _LOGITS_AT_A_TIME = {"cpu": 1 << 21, "cuda": 1 << 28, "mps": 1 << 25}
@@ -59,70 +56,44 @@ _GROUP = 64  # columns per group in top_k
 _LIVE_SHARE = 0.8
 
 
-@dataclass(frozen=True)
-class AllowedTokens:
-    """Leaves the tokens that may be written: forced ones, or else what is not banned."""
+def _narrow_by(options: SearchOptions, places: Sequence[int], device: torch.device) -> Narrow:
+    """Return what leaves the tokens of a batch that are neither banned nor against constraints."""
+    banned = torch.tensor(options.banned_ids, dtype=torch.int64, device=device)
+    constraints = [each.of_batch(places, device) for each in options.constraints]
 
-    banned: Int[Tensor, " token"]
-    prefixes: Int[Tensor, "batch prefix"] | None = None
+    def narrow(log_probabilities: Tensor, sentences: Tensor, written: Tensor) -> None:
+        log_probabilities.index_fill_(1, banned, float("-inf"))
+        for constrain in constraints:
+            constrain(log_probabilities, sentences, written)
 
-    @classmethod
-    def of(
-        cls,
-        options: SearchOptions,
-        prefixes: Int[Tensor, "batch prefix"] | None,
-        device: torch.device,
-    ) -> "AllowedTokens":
-        """Return those of a batch of sources."""
-        banned = torch.tensor(options.banned_ids, dtype=torch.int64, device=device)
-        return cls(banned, prefixes)
-
-    def leave(
-        self,
-        log_probabilities: Float[Tensor, "row token"],
-        sentences: Int[Tensor, " row"],
-        place: int,
-    ) -> None:
-        """Set the log-probabilities of all other tokens to -inf, in place.
-
-        Each row is a hypothesis of one of the ``sentences``, whose token at ``place`` is next.
-        """
-        forced, of_forced = None, None
-        if self.prefixes is not None and place < self.prefixes.size(1):
-            forced = self.prefixes[sentences, place, None]
-            of_forced = log_probabilities.gather(1, forced.clamp(min=0))
-        log_probabilities.index_fill_(1, self.banned, float("-inf"))
-        if forced is not None and of_forced is not None:
-            is_forced, tokens = forced != NOT_FORCED, forced.clamp(min=0)
-            log_probabilities.masked_fill_(is_forced, float("-inf"))
-            of_first = log_probabilities.gather(1, tokens)  # where none is forced, as it was
-            log_probabilities.scatter_(1, tokens, of_forced.where(is_forced, of_first))
+    return narrow
 
 
 def find_continuations(
     model: Transformer,
-    tokens: Int[Tensor, "batch hypothesis"],
-    place: int,
+    written: Int[Tensor, "batch hypothesis length"],
     state: Any,
-    allowed: AllowedTokens,
+    narrow: Narrow,
     rank: Rank,
     sentences: Int[Tensor, " batch"],
 ) -> tuple[Float[Tensor, "batch hypothesis count"], Int[Tensor, "batch hypothesis count"]]:
     """Return log-probabilities and ids of each hypothesis' next tokens that ``rank`` finds.
 
-    ``tokens`` are the last ones, and ``place`` is that of the next.
+    ``written`` are their tokens, from BOS on.
     """
-    hidden_states = model.step(tokens, state).flatten(0, 1)
+    hidden_states = model.step(written[:, :, -1], state).flatten(0, 1)
     rows = max(1, _LOGITS_AT_A_TIME[hidden_states.device.type] // model.tgt_size)
-    of_rows = sentences.repeat_interleave(tokens.size(1))
+    so_far, of_rows = written.flatten(0, 1), sentences.repeat_interleave(written.size(1))
     best = []
     for start in range(0, len(hidden_states), rows):
         part = slice(start, start + rows)
         logits = model.logits(hidden_states[part])
         log_probabilities = logits.log_softmax(dim=1, dtype=torch.float32)
-        allowed.leave(log_probabilities, of_rows[part], place)
+        narrow(log_probabilities, of_rows[part], so_far[part])
         best.append(rank(log_probabilities, of_rows[part]))
-    values, ids = (torch.cat(parts).view(*tokens.shape, -1) for parts in zip(*best, strict=True))
+    values, ids = (
+        torch.cat(parts).view(*written.shape[:2], -1) for parts in zip(*best, strict=True)
+    )
     return values, ids
 
 
@@ -158,22 +129,21 @@ def _greedy(
     src: Int[Tensor, "batch src"],
     max_lengths: Int[Tensor, " batch"],
     options: SearchOptions,
-    prefixes: Int[Tensor, "batch prefix"] | None = None,
+    narrow: Narrow,
 ) -> list[Hypothesis]:
     """Take the most likely token at each step, or draw one, until EOS."""
     state = model.init_state(src)
     rank = likeliest(1)
     if options.sampler is not None:
         rank = options.sampler([truncate_at_eos(ids, options.eos_id) for ids in src.tolist()])
-    allowed = AllowedTokens.of(options, prefixes, src.device)
     rows = torch.arange(len(src), device=src.device)  # which sentence each row is
     live = torch.ones_like(rows, dtype=torch.bool)
     written = torch.full((len(src), 1 + int(max_lengths.max())), options.eos_id, device=src.device)
     written[:, 0] = options.bos_id
     totals = torch.zeros(len(src), device=src.device)
     for length in range(1, written.size(1)):
-        last = written[rows, length - 1, None]
-        best, ids = find_continuations(model, last, length - 1, state, allowed, rank, rows)
+        so_far = written[rows, None, :length]
+        best, ids = find_continuations(model, so_far, state, narrow, rank, rows)
         tokens = ids[:, 0, 0].where(live, options.eos_id)
         written[rows, length] = tokens
         totals[rows] += best[:, 0, 0].where(live, 0.0)
@@ -201,7 +171,7 @@ def _beam(
     src: Int[Tensor, "batch src"],
     max_lengths: Int[Tensor, " batch"],
     options: SearchOptions,
-    prefixes: Int[Tensor, "batch prefix"] | None = None,
+    narrow: Narrow,
 ) -> list[list[Hypothesis]]:
     """Keep each sentence's ``beam_size`` likeliest hypotheses until its beam has ended.
 
@@ -217,7 +187,6 @@ def _beam(
         return len(ended[sentence]) >= size or length >= limits[sentence]
 
     state = model.init_state(src, size)
-    allowed = AllowedTokens.of(options, prefixes, src.device)
     sentences = list(range(len(limits)))  # which sentence each row of the batch is
     rows_of = torch.arange(len(limits), device=src.device)  # the same
     # Start with one hypothesis per sentence: copies of BOS would fill the beam with duplicates.
@@ -227,8 +196,7 @@ def _beam(
     count = min(2 * size, model.tgt_size)
     rank = likeliest(count)
     for length in range(1, max(limits) + 1):
-        last = written[:, :, -1]
-        best, ids = find_continuations(model, last, length - 1, state, allowed, rank, rows_of)
+        best, ids = find_continuations(model, written, state, narrow, rank, rows_of)
         candidates = (totals[:, :, None] + best).flatten(1)
         totals, flat = candidates.topk(min(2 * size, candidates.size(1)), dim=1)
         tokens, parents = ids.flatten(1).gather(1, flat), flat // count

@@ -17,10 +17,9 @@ from transformer_cli.inference.engine import (
     Hypothesis,
     Result,
     SearchOptions,
-    cut_longest_first,
     describe_versions,
 )
-from transformer_cli.inference.search import NOT_FORCED, search
+from transformer_cli.inference.search import search
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.device import empty_cache
 from transformer_cli.model.linear import autocast, pack_weights
@@ -67,7 +66,6 @@ class TorchEngine:
     def search(
         self,
         sources: Sequence[list[int]],
-        prefixes: Sequence[list[int]],
         max_lengths: Sequence[int],
         options: SearchOptions,
         batch_tokens: int,
@@ -86,14 +84,13 @@ class TorchEngine:
         def search_rows(batch: np.ndarray) -> list[list[Hypothesis]]:
             if should_stop():
                 return [[] for _ in batch]
-            starts = [prefixes[index] for index in batch]
             with autocast(device, self.precision):
                 return search(
                     self.model,
                     pad([sources[index] for index in batch], PAD_ID),
                     torch.tensor([max_lengths[index] for index in batch]),
                     options,
-                    pad(starts, NOT_FORCED) if any(starts) else None,
+                    batch.tolist(),
                 )
 
         search_batch = partial(split_when_out_of_memory, search_rows)
@@ -129,6 +126,16 @@ def load_torch_translator(
     return TextTranslator(
         engine, trained.tokenizers, trained.config, trained.config.decoding, checkpoint=trained.sum
     )
+
+
+def cut_longest_first(
+    order: np.ndarray, lengths: np.ndarray, batch_tokens: int
+) -> Iterator[np.ndarray]:
+    """Yield slices of ``order``, longest first, of at most ``batch_tokens`` when padded."""
+    while len(order):
+        rows = max(1, batch_tokens // lengths[order[0]])
+        yield order[:rows]
+        order = order[rows:]
 
 
 def pad(rows: Sequence[list[int]], value: int) -> Int[Tensor, "batch longest"]:

@@ -17,29 +17,17 @@ class EncodedLine:
     """A line to be translated, as ids.
 
     Attributes:
-        source: the line, with its ids and what the tokenizers remember of it.
+        text: the line.
+        source: its ids, and what the tokenizers remember of it.
         pieces: its ids, cut where it is too long; none if it is blank. Each begins with the ids of
             ``EncodedSource.start``, and ends with EOS.
-        prefix: what the translation begins with.
-        prefix_ids: its ids, which the first piece's outputs begin with.
         is_copied: whether the line is its own translation; then there are no pieces.
     """
 
+    text: str
     source: EncodedSource
     pieces: list[list[int]]
-    prefix: str = ""
-    prefix_ids: list[int] = field(default_factory=list)
     is_copied: bool = False
-
-    @property
-    def text(self) -> str:
-        """The source text."""
-        return self.source.line
-
-    @property
-    def ids(self) -> list[int]:
-        """Ids of all pieces, without EOS."""
-        return [number for piece in self.pieces for number in piece[:-1]]
 
 
 @dataclass(frozen=True)

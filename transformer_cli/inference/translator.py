@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from itertools import pairwise
-from typing import Generic, Self, TypeVar
+from threading import Event, Lock
+from typing import Any, Generic, Self, TypeVar
 
-from transformer_cli.base.errors import InputError, UsageError
+from transformer_cli.base.errors import UsageError
 from transformer_cli.base.packages import __version__
 from transformer_cli.config.choices import LARGEST_BEAM, LONGEST_SOURCE, MOST_BATCH_TOKENS
 from transformer_cli.config.schema import Config, DecodingConfig
@@ -28,10 +30,14 @@ from transformer_cli.inference.translation import (
     never,
 )
 from transformer_cli.text.lines import is_blank
-from transformer_cli.text.protocol import EncodedSource, Tokenizer, Tokenizers
+from transformer_cli.text.protocol import EncodedSource, Tokenizers
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 EngineT = TypeVar("EngineT", bound=SearchEngine, covariant=True)
+
+CHUNK_LINES = 1024
+"""Lines read, sorted by length and translated together on a CPU."""
+_GPU_CHUNKS = 4  # times as many on a GPU, whose batches would otherwise be small
 
 
 def score(hypothesis: Hypothesis, length_penalty: float) -> float:
@@ -99,6 +105,11 @@ class TextTranslator(Generic[EngineT]):
         decoding = self.decoding.model_copy(update=changes)
         return replace(self, decoding=decoding, max_length=max_length or self.max_length)
 
+    def extended_by(self, kind: "type[TextTranslator[Any]]") -> Self:
+        """Return a copy that also has the methods of a subclass, which an extension defines."""
+        mixed: type[Self] = type(kind.__name__, (kind, type(self)), {})
+        return mixed(**{each.name: getattr(self, each.name) for each in fields(self)})
+
     @property
     def all_revisers(self) -> tuple[Reviser, ...]:
         """The revisers in their order: first those that know what the ids stand for."""
@@ -115,51 +126,87 @@ class TextTranslator(Generic[EngineT]):
 
     # --- lines ------------------------------------------------------------------------------------
 
-    def translate(
-        self,
-        lines: Sequence[str],
-        watcher: Watcher = NOBODY,
-    ) -> list[str]:
+    def translate(self, lines: Sequence[str], watcher: Watcher = NOBODY) -> list[str]:
         """Return the best translation of each line; see ``translate_lines``."""
         found = self.translate_lines(lines, n_best=None, watcher=watcher)
         return [best.text for best, *_ in found]
 
     def translate_lines(
-        self,
-        lines: Sequence[str],
-        prefixes: Sequence[str] | None = None,
-        n_best: int | None = 1,
-        watcher: Watcher = NOBODY,
+        self, lines: Sequence[str], n_best: int | None = 1, watcher: Watcher = NOBODY
     ) -> list[list[Translation]]:
         """Return each line's translations, best first: at least one.
 
         A line without words, such as a number, a URL or a line of invisible characters, is its own
-        translation; see ``Tokenizers.has_words``. It is translated if a prefix is forced, or if
-        many sources of the training text have no letters.
+        translation; see ``Tokenizers.has_words``. It is translated if many sources of the training
+        text have no letters.
 
         A line of more than ``longest_source`` tokens is split into as few pieces as possible, of
         nearly equal length; their translations are joined by spaces.
 
         Args:
             lines: text without line ends.
-            prefixes: what each line's translations begin with, if the line is not blank.
             n_best: maximum number of translations per line, limited by the beam size; None: the
                 best one, whose scores nobody needs.
             watcher: hears of each line that is split before any is translated.
         """
-        encoded = self.encode_lines(lines, prefixes, watcher.on_long_line)
+        encoded = self.encode_lines(lines, watcher.on_long_line)
         return self.translate_encoded(encoded, n_best, watcher)
+
+    @property
+    def chunk_lines(self) -> int:
+        """How many lines should be translated together."""
+        return CHUNK_LINES * (_GPU_CHUNKS if self.engine.is_on_gpu else 1)
+
+    def translate_chunks(
+        self,
+        chunks: Iterable[Sequence[str]],
+        n_best: int | None = None,
+        first_line: int = 1,
+        reads_ahead: bool = False,
+        watcher: Watcher = NOBODY,
+    ) -> Iterator[list[list[Translation]]]:
+        """Yield the translations of each chunk's lines, chunk by chunk.
+
+        Args:
+            chunks: ``chunk_lines`` lines each.
+            n_best: see ``translate_lines``.
+            first_line: its number.
+            reads_ahead: whether the engine may hold several chunks: not of a pipe, whose writer may
+                wait for translations.
+            watcher: its ``progress`` is called from any thread, by one at a time.
+        """
+        stopped, reporting = Event(), Lock()
+
+        def report(lines: int) -> None:
+            with reporting:
+                watcher.progress(lines)
+
+        watching = watcher._replace(progress=report, should_stop=stopped.is_set)
+
+        def encode() -> Iterator[Callable[[], list[list[Translation]]]]:
+            """Encode each chunk; yield what translates it."""
+            number = first_line
+            for lines in chunks:
+                encoded = self.encode_lines(lines, watcher.on_long_line, number)
+                number += len(lines)
+                yield partial(self.translate_encoded, encoded, n_best, watching)
+
+        jobs = encode()
+        if reads_ahead:
+            yield from self.engine.run_jobs(jobs, stopped.set)
+        else:
+            yield from (translate() for translate in jobs)
 
     def encode_lines(
         self,
         lines: Sequence[str],
-        prefixes: Sequence[str] | None = None,
         on_long_line: Callable[[LongLine], object] = ignore,
+        first_line: int = 1,
     ) -> list[EncodedLine]:
         """Encode lines for ``translate_encoded``; see ``translate_lines``."""
-        pairs = zip(lines, prefixes or [""] * len(lines), strict=True)
-        encoded = [self.encode_line(line, prefix) for line, prefix in pairs]
-        for long_line in self.find_long_lines(len(line.ids) for line in encoded):
+        encoded = [self.encode_line(line) for line in lines]
+        lengths = (sum(len(piece) - 1 for piece in line.pieces) for line in encoded)
+        for long_line in self.find_long_lines(lengths, first_line):
             on_long_line(long_line)
         return encoded
 
@@ -179,18 +226,9 @@ class TextTranslator(Generic[EngineT]):
             if lines:
                 watcher.progress(lines)
 
+        pieces = [(line, number) for line in encoded for number in range(len(line.pieces))]
         hypotheses = iter(
-            self.search_ids(
-                [piece for line in encoded for piece in line.pieces],
-                [
-                    [] if number else line.prefix_ids
-                    for line in encoded
-                    for number in range(len(line.pieces))
-                ],
-                with_scores=n_best is not None,
-                progress=count,
-                should_stop=watcher.should_stop,
-            )
+            self.search_pieces(pieces, n_best is not None, count, watcher.should_stop)
         )
         count(left)  # lines that are not searched, as they are their own translations
         ranked: list[list[Pieces]] = []  # its pieces' best, their second best, and so on
@@ -207,7 +245,7 @@ class TextTranslator(Generic[EngineT]):
             found = reviser.revise(self, encoded, found, n_best, watcher)
         return found
 
-    def encode_line(self, text: str, prefix: str) -> EncodedLine:
+    def encode_line(self, text: str) -> EncodedLine:
         """Encode a line, cut into as few pieces as have room, which are as equal as can be.
 
         A line that is its own translation has none.
@@ -215,21 +253,20 @@ class TextTranslator(Generic[EngineT]):
         Raises:
             UsageError: the tokenizers do not know the tag.
         """
-        prefix = prefix.strip()
-        if self._is_copied(text, prefix):
-            return EncodedLine(EncodedSource(text, []), [], is_copied=True)
+        if self.is_copied(text):
+            return EncodedLine(text, EncodedSource(text, []), [], is_copied=True)
         source = self.tokenizers.encode_source(text)
         ids, start = source.ids, source.start
         count = -(-len(ids) // (self.longest_source - len(start)))
         ends = [len(ids) * piece // max(1, count) for piece in range(count + 1)]
         pieces = [[*start, *ids[begin:end], EOS_ID] for begin, end in pairwise(ends)]
-        prefix_ids = self.tokenizers.encode_prefix(prefix, source) if prefix else []
-        return EncodedLine(source, pieces, prefix, prefix_ids)
+        return EncodedLine(text, source, pieces)
 
-    def _is_copied(self, text: str, prefix: str) -> bool:
+    def is_copied(self, text: str) -> bool:
+        """Return whether a line is its own translation."""
         if is_blank(text):
             return True
-        return not (prefix or self.tokenizers.letterless or self.tokenizers.has_words(text))
+        return not (self.tokenizers.letterless or self.tokenizers.has_words(text))
 
     def write(self, found: Sequence[tuple[EncodedLine, Pieces]]) -> list[Translation]:
         """Write what was found for lines as text."""
@@ -254,25 +291,45 @@ class TextTranslator(Generic[EngineT]):
             tokens = tgt.filled_tokens(ids, source.values) if is_needed else []
         length_penalty = self.decoding.length_penalty
         return Translation(
-            " ".join(filter(None, _piece_texts(tgt, line, pieces, tokens))),
+            " ".join(filter(None, self.piece_texts(line, pieces, tokens))),
             sum((piece.log_probability for piece in pieces), start=0.0),
             sum((score(piece, length_penalty) for piece in pieces), start=0.0),
             tokens=len(ids) + len(pieces),
             pieces=pieces,
         )
 
+    def piece_texts(
+        self, line: EncodedLine, pieces: Pieces, tokens: Sequence[str]
+    ) -> Iterator[str]:
+        """Yield the text of each piece of a translation; see ``write_line``."""
+        end = 0
+        for piece in pieces:
+            start, end = end, end + len(piece.ids)
+            yield self.tokenizers.tgt.detokenize(piece.ids, tokens[start:end])
+
     # --- ids --------------------------------------------------------------------------------------
 
-    def search_ids(
+    def search_pieces(
         self,
-        sources: Sequence[list[int]],
-        prefixes: Sequence[list[int]] | None = None,
+        pieces: Sequence[tuple[EncodedLine, int]],
         with_scores: bool = False,
         progress: Callable[[int], object] = ignore,
         should_stop: Callable[[], bool] = never,
     ) -> list[list[Hypothesis]]:
-        """Return the hypotheses of each source, best first; see ``SearchEngine.search``."""
-        starts = prefixes or [[] for _ in sources]
+        """Return the hypotheses of pieces of lines, best first; see ``SearchEngine.search``.
+
+        Each is given by its line and its number there.
+        """
+        sources = [line.pieces[number] for line, number in pieces]
+        limits, options = self.plan_search(pieces, with_scores)
+        batch_tokens = self.decoding.batch_tokens
+        found = self.engine.search(sources, limits, options, batch_tokens, progress, should_stop)
+        return [rank(hypotheses, self.decoding.length_penalty) for hypotheses in found]
+
+    def plan_search(
+        self, pieces: Sequence[tuple[EncodedLine, int]], with_scores: bool
+    ) -> tuple[list[int], SearchOptions]:
+        """Return the maximum tokens of each piece's output, and how to search for them."""
         unknown = () if self.writes_unknown else (UNK_ID,)
         options = SearchOptions(
             bos_id=BOS_ID,
@@ -282,16 +339,7 @@ class TextTranslator(Generic[EngineT]):
             sampler=self.sampler,
             with_scores=with_scores,
         )
-        found = self.engine.search(
-            sources,
-            starts,
-            list(map(self._max_output_tokens, sources, starts)),
-            options,
-            self.decoding.batch_tokens,
-            progress,
-            should_stop,
-        )
-        return [rank(hypotheses, self.decoding.length_penalty) for hypotheses in found]
+        return [self._max_output_tokens(line.pieces[number]) for line, number in pieces], options
 
     # --- limits -----------------------------------------------------------------------------------
 
@@ -307,55 +355,14 @@ class TextTranslator(Generic[EngineT]):
         limit = self.max_positions
         return LONGEST_SOURCE if limit is None else min(LONGEST_SOURCE, limit - 1)
 
-    def _max_output_tokens(self, source: list[int], prefix: list[int]) -> int:
+    def _max_output_tokens(self, source: list[int]) -> int:
         # A half-trained model repeats itself for ever; a translation is seldom twice its source.
         limits = [int((len(source) - 1) * self.decoding.max_length_ratio) + 10]
         limits += [limit for limit in (self.max_length, self.max_positions) if limit is not None]
-        return max(min(limits), len(prefix))
+        return min(limits)
 
-    def find_long_lines(self, lengths: Iterable[int]) -> Iterator[LongLine]:
+    def find_long_lines(self, lengths: Iterable[int], first_line: int = 1) -> Iterator[LongLine]:
         """Yield the lines that must be split, given the number of tokens of each line."""
-        for line, tokens in enumerate(lengths, start=1):
+        for line, tokens in enumerate(lengths, first_line):
             if tokens > self.longest_source:
                 yield LongLine(line, int(tokens), int(-(-tokens // self.longest_source)))
-
-    def check_prefix(self, src: str, prefix: str, line: int) -> None:
-        """Make sure that there are positions enough for the prefix of line ``line``, ``src``."""
-        if self.max_positions is not None:
-            source = self.tokenizers.encode_source(src)
-            tokens = len(self.tokenizers.encode_prefix(prefix, source))
-            if tokens >= self.max_positions:
-                raise InputError(
-                    f"prefix of line {line:,}: {tokens:,} tokens, but this model's learned "
-                    f"positions take {self.max_positions - 1:,} (model.max_positions); give a "
-                    "shorter one"
-                )
-
-
-# --- ids to text ----------------------------------------------------------------------------------
-
-
-def _piece_texts(
-    tokenizer: Tokenizer, line: EncodedLine, pieces: Pieces, tokens: Sequence[str]
-) -> Iterator[str]:
-    end = 0
-    for number, piece in enumerate(pieces):
-        start, end = end, end + len(piece.ids)
-        if number == 0 and line.prefix:
-            yield _continue_prefix(tokenizer, line, piece.ids, tokens[start:end])
-        else:
-            yield tokenizer.detokenize(piece.ids, tokens[start:end])
-
-
-def _continue_prefix(
-    tokenizer: Tokenizer, line: EncodedLine, ids: list[int], tokens: Sequence[str]
-) -> str:
-    """Return the text of a hypothesis, which begins with the prefix as its author wrote it."""
-    count = len(line.prefix_ids)
-    whole = tokenizer.detokenize(ids, tokens)
-    start = tokenizer.detokenize(ids[:count], tokens[:count])
-    if whole.startswith(start):
-        return line.prefix + whole[len(start) :]
-    # What follows changes how the prefix is written, a quotation mark's spaces say.
-    rest = tokenizer.detokenize(ids[count:], tokens[count:])
-    return " ".join(filter(None, (line.prefix, rest)))

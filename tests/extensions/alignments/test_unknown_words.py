@@ -44,15 +44,6 @@ def by_target(link: tuple[int, int]) -> int:
     return link[1]
 
 
-def test_unknown_words_of_a_prefix_stay_as_they_were_given() -> None:
-    translator = with_unk_replacement(unsure_translator())
-    (best,) = translator.translate_lines(["a Xaver"], ["Qu  b"])[0]
-    assert best.text.startswith("Qu  b ")
-    assert "<unk>" not in best.text
-    (kept,) = unsure_translator().translate_lines(["a Xaver"], ["Qu  b"])[0]
-    assert kept.text.startswith("Qu  b ")
-
-
 def test_replacing_is_in_the_fingerprint_and_refused_without_words() -> None:
     assert not AlignmentOptions().fingerprint()
     assert AlignmentOptions(replace_unk=True).fingerprint() == {"replace_unk": "True"}

@@ -64,14 +64,6 @@ def test_the_n_best_of_a_line_have_its_placeholders() -> None:
     assert all("{x}" in each.text for each in first)
 
 
-def test_a_prefix_has_its_placeholders_as_slots() -> None:
-    translator = slots_translator([SLOT[0]])
-    (best,), *_ = translator.translate_lines(["a {x}"], ["b %s: {x}"])
-    assert best.text.startswith("b %s: {x}")
-    line = translator.encode_line("a {x}", "{x}: b")
-    assert line.prefix_ids[:2] == [SLOT[0], JOINER]
-
-
 def test_alignments_count_placeholders_as_words() -> None:
     translator = slots_translator([SLOT[0]])
     (best,), *_ = with_alignments(translator).translate_lines(["a {x} b"])
@@ -90,7 +82,7 @@ def test_unknown_words_are_not_replaced_by_tags_or_joiners() -> None:
 
 def test_each_chunk_begins_with_the_tag() -> None:
     translator = tagged(slots_translator(positions="learned"), "news")
-    line = translator.encode_line("a " * 30, "")
+    line = translator.encode_line("a " * 30)
     assert [chunk[0] for chunk in line.pieces] == [NEWS] * 3
     assert max(map(len, line.pieces)) == MAX_POSITIONS
     told: list[str] = []
@@ -121,28 +113,28 @@ def test_tags_are_each_lines_own_or_the_translators() -> None:
 def test_tags_are_never_written(beam_size: int) -> None:
     translator = slots_translator([NEWS, NEWS + 1]).with_search(beam_size=beam_size)
     for tag in (None, "news"):
-        sources = translator.encode_line(TaggedLine("a b {x} c", tag), "").pieces
-        for best, *_ in translator.search_ids(sources, [[JOINER]]):
+        line = translator.encode_line(TaggedLine("a b {x} c", tag))
+        for best, *_ in translator.search_pieces([(line, 0)]):
             assert best.ids
             assert not {NEWS, NEWS + 1} & {*best.ids}
 
 
-def remarks(translator: TorchTranslator, lines: list[tuple[str, str]]) -> list[list[str]]:
+def remarks(translator: TorchTranslator, lines: list[str]) -> list[list[str]]:
     """Return what the notes say about each line and its best translation."""
     notes = [reviser.notes() for reviser in translator.all_revisers]
     found = translate_stream(translator, lines, n_best=1)
     pairs = zip(lines, found, strict=True)
-    return [[*chain(*(each.look(1, line, one) for each in notes))] for (line, _), one in pairs]
+    return [[*chain(*(each.look(1, line, one) for each in notes))] for line, one in pairs]
 
 
 def test_notes_tell_where_placeholders_differ() -> None:
     translator = slots_translator([SLOT[0]]).with_search(max_length=1)
-    lines = [("{x} a", ""), ("{x} %s a", ""), ("a", ""), ("", "")]
+    lines = ["{x} a", "{x} %s a", "a", ""]
     assert remarks(translator, lines) == [[], ["placeholders differ: without '%s'"], [], []]
     unprotected = replace(
         random_translator(size=_WORDS.size), tokenizers=Tokenizers(_WORDS, _WORDS)
     )
-    assert remarks(unprotected, [("a %s", ""), ("b", "")]) == [[], []]
+    assert remarks(unprotected, ["a %s", "b"]) == [[], []]
 
 
 def test_attention_shows_placeholders_and_tags() -> None:
@@ -173,7 +165,7 @@ class BySource(ByBeam):
     """Writes a slot where the source has one, and else 'a'."""
 
     def search(self, sources: Sequence[list[int]], *others: Any) -> list[list[Hypothesis]]:
-        self.asked.append((len(sources), others[2].beam_size))
+        self.asked.append((len(sources), others[1].beam_size))
         slots = [[number for number in ids if number in SLOT] for ids in sources]
         return [[Hypothesis(ids or [4], -1.0)] for ids in slots]
 

@@ -300,9 +300,8 @@ def test_banned_ids_are_never_written(beam_size: int, tmp_path: Path) -> None:
     _, theirs = both(tmp_path / "model", model)
     options = SearchOptions(BOS_ID, EOS_ID, (*BANNED, *tags), beam_size)
     sources = [[*ids, EOS_ID] for ids in SOURCES]
-    prefixes: list[list[int]] = [[] for _ in SOURCES]
     limits = [8 for _ in SOURCES]
-    found = theirs.engine.search(sources, prefixes, limits, options, 999, ignore, never)
+    found = theirs.engine.search(sources, limits, options, 999, ignore, never)
     assert all(found)
     assert not {number for of_line in found for one in of_line for number in one.ids} & {*tags}
 
@@ -322,7 +321,7 @@ def test_giving_up_leaves_the_rest_empty(tmp_path: Path) -> None:
 
 def test_the_longest_source_and_output_have_positions(tmp_path: Path) -> None:
     ours, theirs = both(tmp_path / "exported")
-    longest_output = ours._max_output_tokens([5] * LONGEST_SOURCE + [EOS_ID], [])
+    longest_output = ours._max_output_tokens([5] * LONGEST_SOURCE + [EOS_ID])
     assert max(LONGEST_SOURCE + 1, longest_output) <= SINUSOIDS
     line = " ".join(["5", "9", "11", "30"] * (LONGEST_SOURCE // 4))
     assert ours.longest_source == theirs.longest_source == LONGEST_SOURCE

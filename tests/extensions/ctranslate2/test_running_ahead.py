@@ -8,7 +8,6 @@ from time import sleep
 from typing import Any
 
 import pytest
-from inference.test_stream import unforced
 from inference.translators import LINES, random_translator, translate_stream
 
 from transformer_cli.base.errors import InputError
@@ -29,7 +28,7 @@ def test_reading_ahead_changes_nothing(
     count: int, searching_at_once: TextTranslator[TorchEngine]
 ) -> None:
     lines = LINES[:count]
-    records = translate_stream(searching_at_once, unforced(lines), chunk_lines=3, reads_ahead=True)
+    records = translate_stream(searching_at_once, lines, chunk_lines=3, reads_ahead=True)
     assert [best.text for best, *_ in records] == searching_at_once.translate(lines)
 
 
@@ -40,9 +39,7 @@ def test_what_is_wrong_ahead_is_raised_after_what_comes_before_it(
         yield from LINES[:4]
         raise InputError("line 5")
 
-    records = translate_stream(
-        searching_at_once, unforced(reading()), chunk_lines=2, reads_ahead=True
-    )
+    records = translate_stream(searching_at_once, reading(), chunk_lines=2, reads_ahead=True)
     assert len(list(islice(records, 4))) == 4
     with pytest.raises(InputError, match="line 5"):
         next(records)
@@ -67,9 +64,7 @@ def test_what_is_finished_comes_out_before_a_signal_ends_the_stream(
         raise signalled
 
     monkeypatch.setattr(running_ahead, "ThreadPoolExecutor", Recording)
-    records = translate_stream(
-        searching_at_once, unforced(reading()), chunk_lines=1, reads_ahead=True
-    )
+    records = translate_stream(searching_at_once, reading(), chunk_lines=1, reads_ahead=True)
     texts: list[str] = []
     with pytest.raises(signalled):
         texts.extend(best.text for best, *_ in records)
@@ -108,7 +103,7 @@ def test_what_nobody_reads_any_more_is_not_searched(
         return found
 
     monkeypatch.setattr(TextTranslator, "translate_encoded", lambda _, *args: search(*args))
-    records = translate_stream(searching_at_once, unforced(LINES), chunk_lines=1, reads_ahead=True)
+    records = translate_stream(searching_at_once, LINES, chunk_lines=1, reads_ahead=True)
     assert next(records) == found[0]
     records.close()  # type: ignore[attr-defined]
 
@@ -119,7 +114,7 @@ def test_lines_count_as_soon_as_they_are_finished(
     translator = searching_at_once.with_search(batch_tokens=12)
     finished: list[int] = []
     watcher = Watcher(finished.append)
-    lines = unforced([*LINES, ""])
+    lines = [*LINES, ""]
     records = translate_stream(translator, lines, chunk_lines=4, reads_ahead=True, watcher=watcher)
     next(records)
     assert len(finished) > 2, "batches are not reported before the chunk is done"

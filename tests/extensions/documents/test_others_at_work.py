@@ -7,7 +7,6 @@ from cli.test_others_at_work import (
     Case,
     pytest_generate_tests,
     test_nothing_is_written_into_a_run_or_a_model,
-    test_of_two_commands_that_write_one_file_the_second_is_refused,
     test_what_is_replaced_keeps_its_owner_group_and_mode,
     test_what_someone_saves_meanwhile_is_kept,
 )
@@ -15,7 +14,6 @@ from cli.test_others_at_work import (
 __all__ = [
     "pytest_generate_tests",
     "test_nothing_is_written_into_a_run_or_a_model",
-    "test_of_two_commands_that_write_one_file_the_second_is_refused",
     "test_what_is_replaced_keeps_its_owner_group_and_mode",
     "test_what_someone_saves_meanwhile_is_kept",
 ]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from inference.translators import LINES, random_translator
+from inference.translators import LINES, random_translator, search_ids
 from torch import Tensor
 
 from transformer_cli.extensions.ensembles.ensemble import Ensemble
@@ -81,7 +81,7 @@ def test_a_wide_beam_finds_the_best_of_the_ensemble() -> None:
     models = make_models(2)
     options = random_translator().with_search(60)
     translator = with_models(options, models)
-    found = translator.search_ids([[5, 9, 2]])[0]
+    found = search_ids(translator, [[5, 9, 2]])[0]
     of_two = max(each.log_probability for each in found if len(each.ids) == 2)
     assert of_two == pytest.approx(best_by_exhaustion(models, torch.tensor([[5, 9, 2]]), 2), 1e-5)
 

@@ -68,9 +68,9 @@ def test_an_existing_empty_directory_is_filled(training: Training, tmp_path: Pat
 
 
 def killed_at_the_second_line() -> None:
-    from transformer_cli.inference import stream
+    from transformer_cli.inference import translator
 
-    stream.CHUNK_LINES = 1
+    translator.CHUNK_LINES = 1
     signal_at("transformer_cli.inference.output:Output", "write", 2)
 
 
@@ -138,7 +138,7 @@ def test_what_needs_our_own_model_is_refused(
 ) -> None:
     options = ("--alignments", tmp_path / "links", "--prefix-file", "-")
     finished = run("translate", directory, *options, "-i", __file__)
-    needing = "does not support --prefix-file and --alignments; leave it out, or name the run"
+    needing = "does not support --alignments and --prefix-file; leave it out, or name the run"
     assert_refused(finished, 2, f"{directory}: ", needing)
     for option in (("--engine", "ctranslate2"), ("--precision", "int8")):
         finished = run("translate", training.run, "--replace-unk", *option)

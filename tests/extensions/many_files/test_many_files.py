@@ -78,9 +78,9 @@ def here(tmp_path: Path) -> Path:
 
 
 def in_small_chunks() -> None:
-    from transformer_cli.inference import stream
+    from transformer_cli.inference import translator
 
-    stream.CHUNK_LINES = 2
+    translator.CHUNK_LINES = 2
 
 
 def without_waiting() -> None:

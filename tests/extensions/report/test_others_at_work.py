@@ -8,7 +8,6 @@ from cli.test_others_at_work import (
     here,
     pytest_generate_tests,
     test_nothing_is_written_into_a_run_or_a_model,
-    test_of_two_commands_that_write_one_file_the_second_is_refused,
     test_what_is_replaced_keeps_its_owner_group_and_mode,
     test_what_someone_saves_meanwhile_is_kept,
 )
@@ -17,7 +16,6 @@ __all__ = [
     "here",
     "pytest_generate_tests",
     "test_nothing_is_written_into_a_run_or_a_model",
-    "test_of_two_commands_that_write_one_file_the_second_is_refused",
     "test_what_is_replaced_keeps_its_owner_group_and_mode",
     "test_what_someone_saves_meanwhile_is_kept",
 ]

@@ -89,7 +89,7 @@ def doubting(translator: Any, **settings: Any) -> Any:
 def translated(engine: ByBeam, is_raw: bool = False, **options: Any) -> list[tuple[str, str]]:
     translator: Any = replace(words_translator(), engine=cast(Any, engine))
     translator = doubting(translator, is_raw=is_raw)
-    found = translate_stream(translator, [("c d e", ""), ("a a a a", "")], **options)
+    found = translate_stream(translator, ["c d e", "a a a a"], **options)
     return [(best.text, doubt_of(best)) for best, *_ in found]
 
 
@@ -104,7 +104,7 @@ def test_a_doubtful_line_is_searched_again_with_a_wider_beam() -> None:
 def test_what_a_second_search_has_found_is_told() -> None:
     engine: Any = ByBeam([4] * 5, [[4] * 4, [5], [6]])
     translator = doubting(replace(words_translator(), engine=engine))
-    found = translate_stream(translator, [("c d e", ""), ("a a a a", "")])
+    found = translate_stream(translator, ["c d e", "a a a a"])
     assert [best.remark for best, *_ in found] == ["doubtful, fixed by a second search", ""]
 
 

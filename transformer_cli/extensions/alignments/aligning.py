@@ -1,9 +1,9 @@
 """A translator that aligns the words of what it writes, by the attention of its model."""
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from itertools import accumulate
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -11,8 +11,12 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from transformer_cli.extensions.alignments.word_links import align_words
-from transformer_cli.inference.engine import cut_longest_first
-from transformer_cli.inference.torch_engine import TorchEngine, pad, split_when_out_of_memory
+from transformer_cli.inference.torch_engine import (
+    TorchEngine,
+    cut_longest_first,
+    pad,
+    split_when_out_of_memory,
+)
 from transformer_cli.inference.translation import EncodedLine, Pieces, Translation
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.linear import autocast, pack_weights
@@ -37,8 +41,7 @@ class AligningTranslator(TextTranslator[TorchEngine]):
 
 def with_alignments(translator: Translator) -> Translator:
     """Return a translator that also aligns words."""
-    values = {each.name: getattr(translator, each.name) for each in fields(translator)}
-    return cast("Translator", AligningTranslator(**values))
+    return translator.extended_by(AligningTranslator)
 
 
 def write_aligned(
@@ -64,9 +67,14 @@ def write_aligned(
         ids = [number for piece in pieces for number in piece.ids]
         tokens = translator.tokenizers.tgt.filled_tokens(ids, line.source.values)
     written = translator.write_line(line, pieces, tokens)
-    src_tokens = translator.tokenizers.source_tokens(line.source, line.ids)
+    src_tokens = translator.tokenizers.source_tokens(line.source, ids_of(line))
     links = align_words(line.text, src_tokens, written.text, tokens, places)
     return replace(written, alignment=links)
+
+
+def ids_of(line: EncodedLine) -> list[int]:
+    """Return the ids of all pieces of a line, without EOS."""
+    return [number for piece in line.pieces for number in piece[:-1]]
 
 
 def align_pieces(translator: TextTranslator[Any], found: Sequence[Found]) -> list[list[int]]:

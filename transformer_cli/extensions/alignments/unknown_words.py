@@ -9,6 +9,7 @@ from transformer_cli.extensions.alignments.aligning import (
     AligningTranslator,
     Translator,
     align_pieces,
+    ids_of,
     write_aligned,
 )
 from transformer_cli.inference.engine import SearchEngine
@@ -43,7 +44,7 @@ class UnknownWords(Reviser):
             (place, rank)
             for place, (line, ranked) in enumerate(zip(lines, found, strict=True))
             for rank, one in enumerate(ranked)
-            if UNK_ID in _ids(one)[len(line.prefix_ids) :]
+            if UNK_ID in _ids(one)
         ]
         if not unknown:
             return found
@@ -66,10 +67,10 @@ def _replace_unknown(
     translator: TextTranslator[Any], line: EncodedLine, one: Translation, places: Sequence[int]
 ) -> list[str]:
     """Return the tokens of a translation, with those of its source for unknown ones."""
-    src_tokens = translator.tokenizers.source_tokens(line.source, line.ids)
+    src_tokens = translator.tokenizers.source_tokens(line.source, ids_of(line))
     tokens = translator.tokenizers.tgt.filled_tokens(_ids(one), line.source.values)
     for number, token_id in enumerate(_ids(one)):
-        if token_id == UNK_ID and number >= len(line.prefix_ids):
+        if token_id == UNK_ID:
             # Tokens that stand for no text are no words.
             tokens[number] = src_tokens[places[number]] or tokens[number]
     return tokens

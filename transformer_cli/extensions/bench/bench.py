@@ -130,9 +130,8 @@ class Bench:
         options = SearchOptions(BOS_ID, EOS_ID, banned, with_scores=False)
 
         def search(sources: Sequence[list[int]]) -> float:
-            prefixes: list[list[int]] = [[] for _ in sources]
             limits = [_LENGTH] * len(sources)
-            found = engine.search(sources, prefixes, limits, options, _SEARCH_TOKENS, ignore, never)
+            found = engine.search(sources, limits, options, _SEARCH_TOKENS, ignore, never)
             return sum(len(best.ids) for best, *_ in found)
 
         with TemporaryDirectory() as directory:

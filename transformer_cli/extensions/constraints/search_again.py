@@ -68,10 +68,8 @@ class ReservedReviser(Reviser):
         if not losing:
             return found
         wider = translator.with_search(max(SECOND_BEAM, translator.decoding.beam_size))
-        again = wider.search_ids(
-            [lines[place].pieces[number] for place, number in losing],
-            [[] if number else lines[place].prefix_ids for place, number in losing],
-            should_stop=watcher.should_stop,
+        again = wider.search_pieces(
+            [(lines[place], number) for place, number in losing], should_stop=watcher.should_stop
         )
         pieces = {place: list(found[place][0].pieces) for place, _ in losing}
         for (place, number), hypotheses in zip(losing, again, strict=True):
@@ -104,7 +102,7 @@ class ReservedReviser(Reviser):
         places = [place for place, terms in enumerate(lost) if terms]
         other = replace(translator, tokenizers=slots, revisers=())
         own = [lines[place] for place in places]
-        encoded = [other.encode_line(line.text, line.prefix) for line in own]
+        encoded = [other.encode_line(line.text) for line in own]
         again = other.translate_encoded(encoded, 1, watcher)
         better = {
             place: translations

@@ -6,12 +6,10 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from threading import Lock
 from typing import Any
-
-import numpy as np
 
 from transformer_cli.base.errors import CheckpointError, UsageError, is_out_of_memory
 from transformer_cli.base.files import read_small
@@ -24,7 +22,6 @@ from transformer_cli.inference.engine import (
     Hypothesis,
     Result,
     SearchOptions,
-    cut_longest_first,
     describe_versions,
 )
 from transformer_cli.text.protocol import Tokenizers
@@ -131,7 +128,6 @@ class CTranslate2Engine:
     def search(
         self,
         sources: Sequence[list[int]],
-        prefixes: Sequence[list[int]],
         max_lengths: Sequence[int],
         options: SearchOptions,
         batch_tokens: int,
@@ -144,7 +140,8 @@ class CTranslate2Engine:
         differ, and so may beam search, in that tokens which are never written have no share: by
         much where training targets had <unk>.
         """
-        assert not any(prefixes), "CTranslate2 forces no prefix"
+        if options.constraints or options.sampler:
+            raise UsageError("`engine` ctranslate2: neither constrains what is written nor samples")
         outputs: list[list[Hypothesis]] = [[] for _ in sources]
         waiting: deque[tuple[list[int], list[Any]]] = deque()
 
@@ -219,9 +216,12 @@ def _cut_batches(
     """
     order = sorted(filter(lengths.__getitem__, range(len(lengths))), key=lengths.__getitem__)
     group_of = (lambda _: 0) if mixed else limits.__getitem__
-    for _, alike in groupby(reversed(order), group_of):
-        for batch in cut_longest_first(np.array(list(alike)), np.array(lengths), max_tokens):
-            yield max(limits[place] for place in batch), batch.tolist()
+    for _, group in groupby(reversed(order), group_of):
+        alike = iter(group)
+        for longest in alike:
+            rows = max(1, max_tokens // lengths[longest])
+            batch = [longest, *islice(alike, rows - 1)]
+            yield max(limits[place] for place in batch), batch
 
 
 def _await(started: Any) -> Any:

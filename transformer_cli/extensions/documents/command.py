@@ -37,7 +37,6 @@ from transformer_cli.extensions.revision.line_revisers import without_fallback
 from transformer_cli.extensions.revision.options import RevisionOptions
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.loading import load_settings
-from transformer_cli.inference.stream import chunk_lines_of
 from transformer_cli.inference.translation import NOBODY, Translation, Watcher, ignore
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.runs.directory import RunDirectory
@@ -129,7 +128,7 @@ def fill_document(
         add_total(len(lines))
         found = []
         chosen = aligning.with_alignments(translator) if aligned else translator
-        size = chunk_lines_of(translator)
+        size = translator.chunk_lines
         for start in range(0, len(lines), size):
             chunk = lines[start : start + size]
             found += chosen.translate_lines(chunk, watcher=watcher)

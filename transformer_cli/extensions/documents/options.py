@@ -10,6 +10,7 @@ from transformer_cli.base.packages import import_extra, lazy_imports
 from transformer_cli.cli.declaring import flag, option
 from transformer_cli.cli.translate import InputOptions, TranslateOptions
 from transformer_cli.extensions.alignments.options import AlignmentOptions
+from transformer_cli.extensions.prefixes.options import PrefixOptions
 
 with lazy_imports():
     from transformer_cli.base import artifact, locations
@@ -97,7 +98,7 @@ class DocumentOptions(InputOptions):
         for_lines = {
             "--n-best": given.n_best is not None,
             "--scores": given.scores,
-            "--prefix-file": given.prefix_file is not None,
+            "--prefix-file": given.extra(PrefixOptions).prefix_file is not None,
             "--alignments": given.extra(AlignmentOptions).alignments is not None,
             "--errors": given.errors != "strict",
             "--src-column": of_table.src_column is not None,

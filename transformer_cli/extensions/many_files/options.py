@@ -32,8 +32,6 @@ class ManyFilesOptions(InputOptions):
     def find_problems(self, given: TranslateOptions) -> Iterator[str]:
         """Yield what is wrong with options that are for one file."""
         of_one = "is for one file, but -i names many; leave it out"
-        if given.prefix_file is not None:
-            yield f"--prefix-file {of_one}"
         for name, _ in given.further_outputs:
             yield f"{name} {of_one}"
 

@@ -21,7 +21,6 @@ from transformer_cli.base.locations import is_url, locate, versions
 from transformer_cli.base.writing import (
     PARTIAL,
     PARTIAL_JOURNALS,
-    PARTIAL_LOCK,
     TEMPORARY_END,
     temporary_path,
 )
@@ -29,7 +28,7 @@ from transformer_cli.runs.directory import lock_directory
 
 RECORD = ".translations.json"
 _UNFINISHED = re.compile(
-    rf"(?P<name>.+)({'|'.join(map(re.escape, (PARTIAL, *PARTIAL_JOURNALS, PARTIAL_LOCK)))}"
+    rf"(?P<name>.+)({'|'.join(map(re.escape, (PARTIAL, *PARTIAL_JOURNALS)))}"
     rf"|{TEMPORARY_END})",
     re.DOTALL,
 )

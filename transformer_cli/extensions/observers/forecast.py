@@ -5,10 +5,11 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import psutil
 import torch
+from torch import Tensor
 
 from transformer_cli.base.errors import (
     CorpusError,
@@ -30,7 +31,8 @@ from transformer_cli.extensions.observers.memory import (
     memory_of,
     processes_sharing,
 )
-from transformer_cli.inference.engine import SearchOptions
+from transformer_cli.inference.engine import Constraint, SearchOptions
+from transformer_cli.inference.torch_engine import pad
 from transformer_cli.inference.translation import ignore, never
 from transformer_cli.model.device import empty_cache
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
@@ -219,6 +221,23 @@ def time_validation(validator: Validator) -> float:
     return time_pair(validator) * len(validator.pairs) / validator.trainer.ranks.size
 
 
+@dataclass(frozen=True)
+class _References(Constraint):
+    """Forces references on a search."""
+
+    ids: Sequence[list[int]]
+
+    def of_batch(self, places: Sequence[int], device: Any) -> Callable[[Any, Any, Any], object]:
+        forced = pad([self.ids[place] for place in places], EOS_ID).to(device)
+
+        def force(log_probabilities: Tensor, sentences: Tensor, written: Tensor) -> None:
+            place = written.size(1) - 1
+            if place < forced.size(1):  # or all have been written
+                log_probabilities.scatter_(1, forced[sentences, place, None], 1.0)
+
+        return force
+
+
 def time_pair(validator: Validator) -> float:
     """Return the seconds that evaluating a pair takes, by some pairs of the validation split.
 
@@ -239,13 +258,14 @@ def time_pair(validator: Validator) -> float:
     sources = [[*encoded.src[place].tolist(), EOS_ID] for place in range(len(short))]
     references = [encoded.tgt[place].tolist() for place in range(len(short))]
     limits = [len(ids) + 1 for ids in references]
-    options = SearchOptions(BOS_ID, EOS_ID, (PAD_ID, BOS_ID), 1)
+    forced = (_References(references),)
+    options = SearchOptions(BOS_ID, EOS_ID, (PAD_ID, BOS_ID), 1, constraints=forced)
     validator.trainer.eval_model.eval()
     engine, batch_tokens = translator.engine, translator.decoding.batch_tokens
     training_tokens = translator.config.training.batch_tokens
 
     def evaluate() -> None:
-        engine.search(sources, references, limits, options, batch_tokens, ignore, never)
+        engine.search(sources, limits, options, batch_tokens, ignore, never)
         mean_loss(engine.model, encoded, training_tokens, engine.precision)
         # Shifted, as those of one text that are the same are scored faster.
         score([*tgt[1:], tgt[0]], tgt, metrics=validator.metrics)

@@ -1,7 +1,7 @@
 """What this extension adds, as plain data."""
 
 api = 1
-needs = ("alignments",)
+needs = ("alignments", "prefixes")
 provides = {
     "python": {
         "Translation": {"load": "translator:Translation"},

@@ -235,13 +235,19 @@ class Translator:
                 loaded = replace(loaded, tokenizers=loaded.tokenizers.tagged(tag))
             translator = loaded.with_search(beam_size, batch_tokens, None, length_penalty)
             translator = translator.with_search(max(n_best or 1, translator.decoding.beam_size))
-            for number, (text, start) in enumerate(zip(texts, starts or (), strict=False), start=1):
-                translator.check_prefix(text, start, number)
+            if starts is not None:
+                from transformer_cli.extensions.prefixes.forced_prefixes import (
+                    PrefixedText,
+                    with_prefixes,
+                )
+
+                translator = with_prefixes(translator)
+                texts = list(map(PrefixedText, texts, starts, range(1, len(texts) + 1)))
             if alignments:
                 from transformer_cli.extensions.alignments.aligning import with_alignments
 
                 translator = with_alignments(translator)
-            return translator.translate_lines(texts, starts, n_best)
+            return translator.translate_lines(texts, n_best)
 
     def _get(self, engine: str) -> TextTranslator[SearchEngine]:
         """Return what searches with an engine, loaded when it is first asked for."""

@@ -51,8 +51,8 @@ def compute_attention_maps(
         InputError: the line is too long to be translated as one.
     """
     tokenizers = translator.tokenizers
-    encoded = translator.encode_line(line, "")
-    source = encoded.ids
+    encoded = translator.encode_line(line)
+    source = [number for piece in encoded.pieces for number in piece[:-1]]
     if len(encoded.pieces) > 1:
         raise InputError(
             f"the line has {len(source):,} tokens, and at most {translator.longest_source:,} are "

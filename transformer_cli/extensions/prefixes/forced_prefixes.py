@@ -1,0 +1,149 @@
+"""Translations that begin with given prefixes."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, TypeVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from transformer_cli.base.errors import InputError
+from transformer_cli.inference.engine import Constraint, SearchOptions
+from transformer_cli.inference.torch_engine import pad
+from transformer_cli.inference.translation import EncodedLine, Pieces
+from transformer_cli.inference.translator import TextTranslator
+from transformer_cli.text.lines import is_blank
+from transformer_cli.text.protocol import Tokenizer
+
+Translator = TypeVar("Translator", bound=TextTranslator[Any])
+
+NOT_FORCED = -1
+"""Right padding of prefixes: no token is forced there."""
+
+
+class PrefixedText(str):
+    """A line to be translated, which knows what its translation begins with."""
+
+    prefix: str
+    number: int  # of the line, for messages
+
+    def __new__(cls, text: str, prefix: str, number: int) -> "PrefixedText":
+        """Add a prefix to a line; an empty one forces nothing."""
+        made = super().__new__(cls, text)
+        made.prefix, made.number = prefix.strip(), number
+        return made
+
+
+@dataclass(frozen=True)
+class PrefixedLine(EncodedLine):
+    """A line with its prefix, and with the ids that the first piece's outputs begin with."""
+
+    prefix: str = ""
+    prefix_ids: list[int] = field(default_factory=list)
+
+
+def with_prefixes(translator: Translator) -> Translator:
+    """Return a translator that forces the prefixes of lines that are ``PrefixedText``."""
+    return translator.extended_by(_ForcingTranslator)
+
+
+class _ForcingTranslator(TextTranslator[Any]):
+    """Forces prefixes."""
+
+    def is_copied(self, text: str) -> bool:
+        """Return whether a line is its own translation: not if a prefix is forced."""
+        has_prefix = isinstance(text, PrefixedText) and text.prefix
+        return is_blank(text) if has_prefix else super().is_copied(text)
+
+    def encode_line(self, text: str) -> EncodedLine:
+        """Encode a line, and its prefix; InputError: there are not positions enough for it."""
+        line = super().encode_line(text)
+        if line.is_copied or not isinstance(text, PrefixedText) or not text.prefix:
+            return line
+        ids = self.tokenizers.encode_prefix(text.prefix, line.source)
+        if self.max_positions is not None and len(ids) >= self.max_positions:
+            raise InputError(
+                f"prefix of line {text.number:,}: {len(ids):,} tokens, but this model's learned "
+                f"positions take {self.max_positions - 1:,} (model.max_positions); give a "
+                "shorter one"
+            )
+        return PrefixedLine(text, line.source, line.pieces, prefix=text.prefix, prefix_ids=ids)
+
+    def plan_search(
+        self, pieces: Sequence[tuple[EncodedLine, int]], with_scores: bool
+    ) -> tuple[list[int], SearchOptions]:
+        """Force each line's prefix on its first piece."""
+        limits, options = super().plan_search(pieces, with_scores)
+        starts: list[list[int]] = [
+            line.prefix_ids if isinstance(line, PrefixedLine) and number == 0 else []
+            for line, number in pieces
+        ]
+        if not any(starts):
+            return limits, options
+        # A prefix may have tokens that are not written otherwise, such as unknown words.
+        forced = ForcedPrefixes(starts, options.banned_ids)
+        constraints = (*options.constraints, forced)
+        options = replace(options, banned_ids=(), constraints=constraints)
+        return list(map(max, limits, map(len, starts))), options
+
+    def piece_texts(
+        self, line: EncodedLine, pieces: Pieces, tokens: Sequence[str]
+    ) -> Iterator[str]:
+        """Yield the texts of a translation, which begins with the prefix as its author wrote it."""
+        texts = super().piece_texts(line, pieces, tokens)
+        if pieces and isinstance(line, PrefixedLine):
+            next(texts)
+            yield _continue_prefix(self.tokenizers.tgt, line, pieces[0].ids, tokens)
+        yield from texts
+
+
+def _continue_prefix(
+    tokenizer: Tokenizer, line: PrefixedLine, ids: list[int], tokens: Sequence[str]
+) -> str:
+    count, tokens = len(line.prefix_ids), tokens[: len(ids)]
+    whole = tokenizer.detokenize(ids, tokens)
+    start = tokenizer.detokenize(ids[:count], tokens[:count])
+    if whole.startswith(start):
+        return line.prefix + whole[len(start) :]
+    # What follows changes how the prefix is written, a quotation mark's spaces say.
+    rest = tokenizer.detokenize(ids[count:], tokens[count:])
+    return " ".join(filter(None, (line.prefix, rest)))
+
+
+@dataclass(frozen=True)
+class ForcedPrefixes(Constraint):
+    """What the outputs of each source begin with; banned tokens are allowed there alone.
+
+    Forced tokens count in lengths and log-probabilities. No prefix has EOS.
+    """
+
+    prefixes: Sequence[list[int]]
+    banned_ids: tuple[int, ...] = ()
+
+    def of_batch(self, places: Sequence[int], device: Any) -> Callable[[Any, Any, Any], object]:
+        """Return what leaves a row's forced token, or all that are not banned."""
+        forced = pad([self.prefixes[place] for place in places], NOT_FORCED).to(device)
+        banned = torch.tensor(self.banned_ids, dtype=torch.int64, device=device)
+        return partial(_leave_forced, forced, banned)
+
+
+def _leave_forced(
+    forced: Int[Tensor, "batch prefix"],
+    banned: Int[Tensor, " banned"],
+    log_probabilities: Float[Tensor, "row token"],
+    sentences: Int[Tensor, " row"],
+    written: Int[Tensor, "row length"],
+) -> None:
+    place = written.size(1) - 1
+    if place >= forced.size(1):
+        log_probabilities.index_fill_(1, banned, float("-inf"))
+        return
+    next_ids = forced[sentences, place, None]
+    is_forced, tokens = next_ids != NOT_FORCED, next_ids.clamp(min=0)
+    of_forced = log_probabilities.gather(1, tokens)
+    log_probabilities.index_fill_(1, banned, float("-inf"))
+    log_probabilities.masked_fill_(is_forced, float("-inf"))
+    of_first = log_probabilities.gather(1, tokens)  # where none is forced, as it was
+    log_probabilities.scatter_(1, tokens, of_forced.where(is_forced, of_first))

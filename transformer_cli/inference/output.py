@@ -9,7 +9,6 @@ the journal says, and the rest comes out as it would have done.
 
 import hashlib
 import os
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from io import FileIO
@@ -21,7 +20,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from transformer_cli.base.errors import OutputError
 from transformer_cli.base.files import is_at, read_small
-from transformer_cli.base.guard import check_guard, find_guard
 from transformer_cli.base.locations import open_checked
 from transformer_cli.base.text_files import compressor
 from transformer_cli.base.writing import (
@@ -150,7 +148,6 @@ class Output:
         """Bring bytes safely to disk: of a compressed file, as a member of it."""
         data = self._compress(data)
         with naming_output_errors(self._partial):
-            check_guard()
             written = 0
             while written < len(data):
                 written += self._file.write(data[written:])
@@ -172,7 +169,6 @@ class Output:
             new.unlink(missing_ok=True)  # it might be a link
             new.write_bytes(journal.model_dump_json(indent=1).encode() + b"\n")
             sync(new)
-            check_guard()
             new.replace(path)
             sync(path.parent)
 
@@ -214,10 +210,8 @@ def output_file(path: Path, terms: Mapping[str, str], keep: bool) -> Iterator[Ou
             yield output
             output.finish()
             with naming_output_errors(path):
-                check_guard()
                 replace_file(file, partial, path)
         except BaseException:
-            check_guard()
             if not keep or (output.begun and not output.kept) or not partial.exists():
                 file.close()  # Windows deletes none that is open
                 _remove_journal(partial)
@@ -250,10 +244,6 @@ def _open_partial(partial: Path, path: Path) -> FileIO:
 
     while True:
         with naming_output_errors(partial):
-            if find_guard() and partial.exists():
-                # A process that this one has replaced may have it open.
-                with whole_file(partial) as copy:
-                    shutil.copyfile(partial, copy)
             file = FileIO(
                 partial, "r+", opener=lambda path, flags: open_checked(path, flags | os.O_CREAT)
             )

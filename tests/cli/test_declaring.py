@@ -52,7 +52,7 @@ def build(monkeypatch: pytest.MonkeyPatch) -> tuple[list[Given], typer.Typer]:
     monkeypatch.setattr(registry, "_shipped", lambda: {"colours": manifest})
     seen: list[Given] = []
 
-    @declared_by(Given, "paint")
+    @declared_by(Given)
     def paint(given: Given) -> None:
         """Paint.
 

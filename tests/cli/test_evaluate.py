@@ -26,7 +26,7 @@ KEYS = {
     "perplexity",
     "engine",
     "environment",
-    *(["seen"] if "near" in registry.entries("evaluate options") else []),
+    *(["seen"] if "seen" in registry.entries("evaluate options") else []),
 }
 
 

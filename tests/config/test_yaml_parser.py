@@ -88,13 +88,16 @@ def test_the_place_of_what_is_not_there_is_the_section_around_it() -> None:
         ("a: 1\n12: 2\n", "x.yaml:2: keys are text, found 12; write '12'"),
         ("a:\n  null: 2\n", "x.yaml:2: a: keys are text, found nothing (null); write 'null'"),
         ("true: 2\n", "x.yaml:1: keys are text, found true; write 'true'"),
-        ("? [a]\n: 2\n", "x.yaml:1: a list or mapping cannot be a key; keys are text"),
+        ("? [a]\n: 2\n", "x.yaml:1: keys are text, found a list of 1"),
         ("a: b: c\n", "x.yaml:1: not YAML: mapping values are not allowed here (column 5)"),
         ("a: 1\nb: [1,\n", "x.yaml:3: not YAML: "),
         ("a: 1\n\tb: 2\n", "x.yaml:2: not YAML: "),
         ("a: 1\nb: \0\n", "x.yaml:2: not YAML: the character U+0000 is not allowed"),
         ('a: 1\nb: "\\UFFFFFFFF"\n', "x.yaml:2: not YAML: an escape that is no character"),
-        ("a: 1\n---\nb: 2\n", "x.yaml:2: a second YAML document begins; use one file each"),
+        (
+            "a: 1\n---\nb: 2\n",
+            "x.yaml:2: not YAML: but found another document (column 1); use one file each",
+        ),
         ('a: "x\\ty"\n', "x.yaml:1: a: expected a line of text, found 'x\\ty'"),
         ('a: "\\uD800"\n', "x.yaml:1: a: expected a line of text, found '\\ud800'"),
         ("a: |\n  x\n", "x.yaml:1: a: expected a line of text, found 'x\\n'"),
@@ -115,17 +118,17 @@ def test_refusals_name_line_and_key(text: str, message: str) -> None:
 )
 def test_tags_are_refused(value: str, tag: str) -> None:
     message = _refusal(f"x: 1\na: {value}\n")
-    assert message == f"x.yaml:2: a: the tag {tag} is not allowed; leave it out"
+    assert message == f"x.yaml:2: the tag {tag} is not allowed; leave it out"
 
 
 def test_aliases_are_refused_so_that_they_cannot_loop_or_swell() -> None:
     assert _refusal("a: &a\n  b: *a\n") == (
-        "x.yaml:2: a.b: the alias *a is not allowed; write the value out"
+        "x.yaml:2: the alias *a is not allowed; write the value out"
     )
     bomb = "a0: &a0 [1]\n" + "".join(
         f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 40)
     )
-    assert _refusal(bomb) == "x.yaml:2: a1[0]: the alias *a0 is not allowed; write the value out"
+    assert _refusal(bomb) == "x.yaml:2: the alias *a0 is not allowed; write the value out"
 
 
 @pytest.mark.parametrize("text", ["a:\n  b: 1\n    c: 2\n", "a:\n    b: 1\n  c: 2\n"])
@@ -141,12 +144,10 @@ def test_a_quote_or_bracket_is_not_taken_for_indentation(text: str) -> None:
 
 @pytest.mark.long
 def test_deep_nesting_is_refused() -> None:
-    assert _refusal(f"a: {'[' * 900}{']' * 900}") == "x.yaml:1: a: nested too deeply"
+    assert _refusal(f"a: {'[' * 900}{']' * 900}") == "x.yaml:1: nested too deeply"
     assert _refusal("".join(f"{' ' * n}- \n" for n in range(5000))).endswith("nested too deeply")
     for key in ("? ", "{", "{? "):
-        assert _refusal(f"{key * 5000}a").endswith(
-            "a list or mapping cannot be a key; keys are text"
-        )
+        assert _refusal(f"{key * 5000}a").endswith("nested too deeply")
 
 
 def test_tabs_are_told_what_to_be() -> None:
@@ -154,27 +155,9 @@ def test_tabs_are_told_what_to_be() -> None:
         parse("a:\n\tb: 1\n", "x.yaml")
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (
-            "data:\n  kind:files\n  src_lang: de\n",
-            "x.yaml:2: data: a space is missing after 'kind:'",
-        ),
-        (
-            "data:\n  kind:files\n\n  # of\n  a: de\n",
-            "x.yaml:2: data: a space is missing after 'kind:'",
-        ),
-        ("model:\n  a: 1\n  b:2\nseed: 1\n", "x.yaml:3: a space is missing after 'b:'"),
-        ("model:\n  a: 1\n  b:2\n", "x.yaml:3: a space is missing after 'b:'"),
-        ("model:\n  a:1\nseed: 1\n", "x.yaml:2: model: a space is missing after 'a:'"),
-        ("model:\n  a:1\n  b:2\n", "x.yaml:2: model: a space is missing after 'a:'"),
-        ("model: {a: 1, b:2}\n", "x.yaml:1: model: a space is missing after 'b:'"),
-        ("more:\n- src:a\n  tgt: b\n", "x.yaml:2: a space is missing after 'src:'"),
-    ],
-)
-def test_a_space_that_is_missing_is_found_in_its_own_line(text: str, message: str) -> None:
-    assert _refusal(text) == message
+@pytest.mark.parametrize("text", ["a: 1\nb:2\nc: 3\n", "model:\n  a: 1\n  b:2\nseed: 1\n"])
+def test_a_space_that_is_missing_is_advised(text: str) -> None:
+    assert "; a space has to follow the colon of a key" in _refusal(text)
 
 
 @pytest.mark.parametrize(
@@ -195,6 +178,4 @@ def test_setting_a_value_leaves_the_tree_as_it_was() -> None:
 
 
 def test_a_long_key_is_told_in_part() -> None:
-    assert _refusal(f"{'a' * 900}: !x 1").startswith(f"x.yaml:1: {'a' * 200}…: ")
-    missing = f"x.yaml:2: a space is missing after '{'a' * 60}…'"
-    assert _refusal(f"b: 1\n{'a' * 900}:2\nc: 3\n").startswith(missing)
+    assert _refusal(f"{'a' * 900}: 1\n{'a' * 900}: 2\n").startswith(f"x.yaml:2: {'a' * 200}…: ")

@@ -295,7 +295,6 @@ READ_OTHERWISE = {
     "base/locations.py",  # a pipe that the user has named
     "base/registry.py",  # its own modules
     "config/shipped.py",
-    "extensions/observers/memory.py",
     "cli/init.py",
 }
 

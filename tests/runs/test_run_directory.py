@@ -10,12 +10,17 @@ import pytest
 from transformer_cli.base import registry
 from transformer_cli.base.errors import ConfigError, RunError, UsageError
 from transformer_cli.config.schema import Config
+from transformer_cli.config.setting_tree import Node, Place
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.initialize import initialize_run
+from transformer_cli.runs.initialize import initialize_run, record_settings
+
+NO_FILE = Node({}, Place("no file"))
+
+BACK = {"kind": "toy", "src_lang": "en", "tgt_lang": "de"}
 
 
 def settings(**sections: Any) -> Config:
-    required = {"data": {"kind": "copy"}, "tokenizer": {"kind": "words"}}
+    required = {"data": {"kind": "toy"}, "tokenizer": {"kind": "words"}}
     return Config.model_validate({**required, **sections})
 
 
@@ -165,7 +170,7 @@ def test_a_full_disk_is_a_run_error(trained: RunDirectory, monkeypatch: pytest.M
 
     monkeypatch.setattr(Path, "write_bytes", no_room)
     with pytest.raises(RunError, match="cannot be written: No space left on device"):
-        initialize_run(trained, settings(decoding={"beam_size": 4}))
+        record_settings(trained, settings(decoding={"beam_size": 4}), NO_FILE, is_finished=False)
     assert contents(trained) == before
 
 
@@ -182,7 +187,7 @@ def test_a_full_disk_is_a_run_error(trained: RunDirectory, monkeypatch: pytest.M
         ({"training": {"rdrop_alpha": 5.0}}, "training.rdrop_alpha was 0.0, now 5.0"),
         ({"training": {"schedule": {"kind": "noam", "warmup": 7}}}, "warmup was 4000, now 7"),
         ({"tokenizer": {"kind": "words", "min_freq": 1}}, "tokenizer.min_freq was 2, now 1"),
-        ({"data": {"kind": "copy", "length": 3}}, "data.length was 10, now 3"),
+        ({"data": BACK}, "data.src_lang was de, now en"),
         ({"init": "/runs/other"}, "init was null, now /runs/other"),
         ({"training": {"betas": [0.9, 0.9]}}, "betas was [0.9, 0.98], now [0.9, 0.9]"),
         ({"seed": 2, "training": {"epochs": 11, "eps": 1.0}}, "1, now 2; training.eps was 1e-09"),
@@ -214,6 +219,8 @@ def test_a_trained_run_refuses_other_settings(
 def test_a_trained_run_may_change_its_end(trained: RunDirectory, changes: dict[str, Any]) -> None:
     before = contents(trained)
     initialize_run(trained, settings(**changes))
+    assert contents(trained) == before
+    record_settings(trained, settings(**changes), NO_FILE, is_finished=False)
     assert trained.load_config() == settings(**changes)
     after = contents(trained)
     assert after.pop("config.yaml") != before.pop("config.yaml")
@@ -223,8 +230,7 @@ def test_a_trained_run_may_change_its_end(trained: RunDirectory, changes: dict[s
 @pytest.mark.parametrize(
     "changes",
     [
-        {"data": {"kind": "copy", "train_lines": 5}},
-        {"data": {"kind": "toy"}},
+        {"data": BACK},
         {"tokenizer": {"kind": "words", "lowercase": True}},
         {"tokenizer": {"kind": "sentencepiece"}, "seed": 3},
         {"init": "/runs/other"},

@@ -4,11 +4,12 @@ import gc
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from types import FrameType
 from typing import Annotated, Any, NoReturn
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
 from transformer_cli.base import registry
 from transformer_cli.base.child import leave_out_working_directory
@@ -35,7 +36,7 @@ from transformer_cli.cli.process import (
 )
 
 with lazy_imports():
-    from transformer_cli.config import setting_tree, validation
+    from transformer_cli.config import validation
 
 SPIN_COUNT = "3000"
 """Spins of a libgomp thread before it sleeps.
@@ -45,8 +46,6 @@ The default, 300,000, blocks a core that others could use; see docs/benchmarks.m
 
 _CORE_COMMANDS = ("init", "config", "vocab", "train", "evaluate", "translate", "average")
 """In the order of use; each is the function of that name in the module of that name."""
-_EXTENDED = ("train", "evaluate", "translate")
-"""The commands to which extensions add options."""
 
 
 def list_commands() -> dict[str, registry.Entry]:
@@ -57,52 +56,56 @@ def list_commands() -> dict[str, registry.Entry]:
     return {entry.name: entry for entry in core} | registry.entries("command")
 
 
-class _LazyCommand(TyperCommand):
-    """Stands for a command until its arguments are to be parsed."""
+def load_command(name: str, arguments: Sequence[str] | None = None) -> Any:
+    """Import a command's module; return click's command, with the options of extensions.
 
-    def __init__(self, entry: registry.Entry) -> None:
-        super().__init__(entry.name, rich_markup_mode=None)
-        self._entry = entry
+    Those whose modules ``arguments`` do not need are left out, if these are given.
+    """
+    entry = list_commands().get(name) or registry.find("command", name)
+    assert entry is not None
+    loaded = entry.load()
+    if not isinstance(loaded, Declared):
+        return _make_command(name, loaded)
+    if arguments is not None:
+        command = _make_command(name, loaded.build(every=False))
+        if command.knows(arguments):
+            return command
+    return _make_command(name, loaded.build(every=True))
 
-    def get_short_help_str(self, limit: int = 45) -> str:
-        self.help = self._entry.read_summary()
-        return super().get_short_help_str(limit)
 
-    def make_context(
-        self, info_name: str | None, args: list[str], *rest: Any, **others: Any
-    ) -> Any:
-        with no_collection():
-            command = _load(self._entry, every=False)
-            is_completing = others.get("resilient_parsing", False)
-            if isinstance(command, GroupedCommand) and (is_completing or not command.knows(args)):
-                command = _load(self._entry)
-            return command.make_context(info_name, args, *rest, **others)
+def _make_command(name: str, function: Any) -> Any:
+    if isinstance(function, typer.Typer):
+        return typer.main.get_command(function)
+    command = typer.Typer(add_completion=False, rich_markup_mode=None)
+    command.command(name, cls=GroupedCommand)(function)
+    return typer.main.get_command(command)
 
 
 class _Commands(TyperGroup):
     """The core's commands and those of extensions, which are imported when they are used."""
 
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(list_commands())
+
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name not in self.commands and (entry := registry.find("command", cmd_name)):
-            self.add_command(_LazyCommand(entry))
-        return super().get_command(ctx, cmd_name)
+        return load_command(cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        try:
-            return super().resolve_command(ctx, args)
-        except typer.TyperException as error:
-            commands = list_commands()
-            hint = did_you_mean(args[0], commands)
-            missing = registry.describe_missing("command", args[0], commands)
-            error.message = f"{missing}; {hint}" if hint else missing
-            raise
+        name, *rest = args
+        if name not in (commands := list_commands()) and registry.find("command", name) is None:
+            hint = did_you_mean(name, commands)
+            missing = registry.describe_missing("command", name, commands)
+            ctx.fail(f"{missing}; {hint}" if hint else missing)
+        with no_collection():
+            return name, load_command(name, None if ctx.resilient_parsing else rest), rest
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        width = max(map(len, self.commands))
+        commands = list_commands()
+        width = max(map(len, commands))
         for heading, is_core in (("Commands", True), ("Commands of extensions", False)):
             rows = [
-                (name.ljust(width), command.get_short_help_str(formatter.width - width - 4))
-                for name, command in self.commands.items()
+                (name.ljust(width), entry.read_summary())
+                for name, entry in commands.items()
                 if (name in _CORE_COMMANDS) == is_core
             ]
             if rows:
@@ -146,32 +149,9 @@ def _transformer_cli(
     """
 
 
-def load_command(name: str) -> Any:
-    """Import a command's module; return click's command."""
-    return _load(list_commands()[name])
-
-
-def _load(entry: registry.Entry, every: bool = True) -> Any:
-    """Return click's command, with ``every`` option of extensions or those that are always used."""
-    command = entry.load()
-    if isinstance(command, Declared):
-        command = command.build(every)
-    if not isinstance(command, typer.Typer):
-        function, command = command, typer.Typer(add_completion=False, rich_markup_mode=None)
-        command.command(entry.name, cls=GroupedCommand)(function)
-    made = typer.main.get_command(command)
-    (version,) = typer.main.get_command(_app).params[:1]
-    for one in (made, *getattr(made, "commands", {}).values()):
-        one.params.append(version)
-    return made
-
-
 def app(arguments: list[str], standalone_mode: bool = True) -> Any:
     """Run a command line."""
-    group = typer.main.get_command(_app)
-    assert isinstance(group, TyperGroup)
-    group.commands = {name: _LazyCommand(entry) for name, entry in list_commands().items()}
-    return group(arguments, standalone_mode=standalone_mode)
+    return typer.main.get_command(_app)(arguments, standalone_mode=standalone_mode)
 
 
 def main() -> NoReturn:
@@ -220,10 +200,8 @@ def _run() -> int:
         return error.exit_code
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)
-        command = f" {arguments[0]}" if arguments[0] in list_commands() else ""
-        name = context.command_path if context else f"transformer-cli{command}"
-        said = _name_setting(error) or f"{_say(error)}{_advise(error)}"
-        print_error(f"{said} (see: {name} --help)")
+        name = context.command_path if context else "transformer-cli"
+        print_error(f"{_describe_usage(error)} (see: {name} --help)")
         return error.exit_code
     except Exception as error:
         if (message := _describe(error)) is None:
@@ -246,40 +224,29 @@ def _describe(error: Exception) -> str | None:
     return f"{error.filename}: {error.strerror}" if is_named else str(error)
 
 
-def _say(error: typer.TyperException) -> str:
+def _describe_usage(error: typer.TyperException) -> str:
+    """Return what is wrong with a command line, and what was meant if that can be told."""
     # typer repeats the name of the exception that its reader of values ended with.
-    said = error.format_message().replace(": Value error, ", ": ")
-    # pydantic says what it expects; our own readers of values, what they found, too.
-    details: list[Any] = getattr(error.__cause__, "errors", list)()
-    found = [each["input"] for each in details[:1] if each["type"] != "value_error"]
-    return f"{said}, not {setting_tree.shorten(str(found[0]))}" if found else said
+    message = error.format_message().replace(": Value error, ", ": ")
+    context, option = (getattr(error, name, None) for name in ("ctx", "option_name"))
+    if context is not None and hasattr(error, "possibilities"):
+        if (key := _find_setting(str(option), context.command)) is not None:
+            return f"No such option: {option}; use --set {key}="
+        return message if error.possibilities else f"{message}; {registry.describe_installed()}"
+    if context is not None and context.info_name == "translate" and "extra arg" in message:
+        example = "echo 'Guten Tag.' | transformer-cli translate RUN"
+        message += f"; name a file with -i, or pipe text: {example}"
+    return message
 
 
-def _name_setting(error: typer.TyperException) -> str | None:
-    """Return what to write instead of an unknown option that is a setting, here or elsewhere."""
-    option, context = getattr(error, "option_name", ""), getattr(error, "ctx", None)
-    if context is None or not hasattr(error, "possibilities"):
-        return None
+def _find_setting(option: str, command: Any) -> str | None:
+    """Return the setting that an unknown option names, if the command can set it."""
     name = option.lstrip("-").replace("-", "_")
     settings = set(validation.list_settings())
-    keys = [key for key in settings if key.endswith(f".{name}")]
-    key = name if name in settings else keys[0] if len(keys) == 1 else None
-    here = {own for parameter in context.command.params for own in parameter.opts}
-    same = "--" + (key or "").rpartition(".")[2].replace("_", "-")
-    if key is None or not here & {same, "--set"}:
+    keys = [key for key in settings if key == name or key.endswith(f".{name}")]
+    if not any("--set" in parameter.opts for parameter in command.params):
         return None
-    return f"No such option: {option}; use {same if same in here else f'--set {key}='}"
-
-
-def _advise(error: typer.TyperException) -> str:
-    """Return what to do about an unknown option, or about text that follows the run's name."""
-    context, message = getattr(error, "ctx", None), error.format_message()
-    name = context and context.info_name
-    if not getattr(error, "possibilities", True) and name in _EXTENDED:
-        return f"; {registry.describe_installed()}"
-    if name != "translate" or "unexpected extra" not in message:
-        return ""
-    return "; name a file with -i, or pipe text: echo 'Guten Tag.' | transformer-cli translate RUN"
+    return name if name in keys else keys[0] if len(keys) == 1 else None
 
 
 def _exit_on_signal(number: int, frame: FrameType | None) -> NoReturn:

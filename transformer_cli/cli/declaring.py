@@ -18,7 +18,16 @@ from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    TypeVar,
+    get_args,
+)
 
 import typer
 from typer.core import TyperCommand
@@ -30,6 +39,7 @@ with lazy_imports():
     from transformer_cli.inference import plain_text
 
 if TYPE_CHECKING:
+    from transformer_cli.cli.evaluate import ScoredText
     from transformer_cli.inference.translation import Notes
     from transformer_cli.inference.translator import TextTranslator
 
@@ -42,19 +52,41 @@ _LAST = ("Hardware", OTHERS)
 """Headings that follow all others in a command's help."""
 
 
+Use = Literal["reads", "writes", "run"]
+"""What is done with the path that an option names; a run is read too."""
+
+
 def argument(metavar: str, about: str, show_default: bool = False, **others: Any) -> Any:
     """Describe an argument, for ``Annotated``."""
     return typer.Argument(metavar=metavar, help=about, show_default=show_default, **others)
 
 
-def option(metavar: str | None, about: str, *names: str, **others: Any) -> Any:
-    """Describe an option, for ``Annotated``; without names, the field's name is its name."""
-    return typer.Option(*names, metavar=metavar, help=about, **others)
+def option(
+    metavar: str | None,
+    about: str,
+    *names: str,
+    use: Use | None = None,
+    needs_torch: bool = False,
+    **others: Any,
+) -> Any:
+    """Describe an option, for ``Annotated``.
+
+    Args:
+        metavar: what stands for its value in ``--help``; None: typer knows the choices.
+        about: its help.
+        names: without any, the field's name is its name.
+        use: what is done with the path that it names.
+        needs_torch: whether it asks for what not every search engine can do.
+        others: what ``typer.Option`` takes.
+    """
+    described = typer.Option(*names, metavar=metavar, help=about, **others)
+    described.use, described.needs_torch = use, needs_torch
+    return described
 
 
-def flag(about: str, name: str) -> Any:
+def flag(about: str, name: str, **others: Any) -> Any:
     """Describe a flag, for ``Annotated``; typer would add one that negates it."""
-    return typer.Option(name, help=about)
+    return option(None, about, name, **others)
 
 
 @dataclass(frozen=True)
@@ -69,32 +101,15 @@ class ExtraOptions:
     about: ClassVar[str] = ""
     """What to add to the command's description, in sentences."""
 
+    def given(self) -> Iterator[tuple[str, Any, Any]]:
+        """Yield the options that are given: name, what ``option`` says of it, and value."""
+        for each in fields(self):
+            if (value := getattr(self, each.name)) != each.default:
+                (described,) = get_args(each.type)[1:]
+                yield each.name, described, value
+
     def check(self, given: Any) -> None:
         """Raise a UsageError unless they can be used with the command's other options."""
-
-    def inputs(self) -> list[tuple[str, Path]]:
-        """Return the files that are read, each with its option."""
-        return []
-
-    def runs(self) -> list[Path]:
-        """Return the runs that are read besides the command's own."""
-        return []
-
-    def outputs(self) -> list[tuple[str, Path]]:
-        """Return the files that are written, each with its option."""
-        return []
-
-    def fingerprint(self) -> dict[str, str]:
-        """Return what decides the output, by name."""
-        return {}
-
-    def needs(self) -> list[str]:
-        """Return the options given that not every search engine can serve."""
-        return []
-
-    def open_note(self, given: Any, runs: Sequence[Any], name: str, text: Any) -> Any:
-        """Return the ``EvaluationNote`` on a text that ``evaluate`` scores, before that is done."""
-        return None
 
     def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
         """Return a translator that does what they say; UsageError: it cannot."""
@@ -104,9 +119,15 @@ class ExtraOptions:
         """Open what says more about the rows that ``translate`` reads; yield them with that."""
         return nullcontext(rows)
 
-    def open_notes(self) -> "AbstractContextManager[Notes | None]":
-        """Open what takes notes of each line's translations as ``translate`` writes them."""
+    def open_notes(
+        self, given: Any, scored: "ScoredText | None" = None
+    ) -> "AbstractContextManager[Notes | None]":
+        """Open what takes notes of translations: as they are written, or of those ``scored``."""
         return nullcontext()
+
+    def fingerprint(self) -> dict[str, str]:
+        """Return what decides the output, by name; what is in files, ``prepare`` has read."""
+        return {name: str(value) for name, about, value in self.given() if about.use != "writes"}
 
 
 @dataclass(frozen=True)
@@ -124,17 +145,16 @@ class CommandOptions:
         """Return the options of a class, with their defaults if the command was not given them."""
         return next((each for each in self.extras if isinstance(each, kind)), kind())
 
-    def extra_inputs(self) -> list[tuple[str, Path]]:
-        """Return the files that options of extensions name, each with the name of its option."""
-        return [each for extra in self.extras for each in extra.inputs()]
-
-    def extra_runs(self) -> list[Path]:
-        """Return the runs that options of extensions name."""
-        return [run for extra in self.extras for run in extra.runs()]
+    def extra_paths(self, use: Use) -> list[tuple[str, Path]]:
+        """Return the paths in options of extensions, each with the name of its option."""
+        given = [each for extra in self.extras for each in extra.given() if each[1].use == use]
+        lists = [(name, value if isinstance(value, list) else [value]) for name, _, value in given]
+        return [(_option_name(name), path) for name, paths in lists for path in paths]
 
     def extra_needs(self) -> list[str]:
         """Return the options of extensions that not every search engine can serve."""
-        return [need for extra in self.extras for need in extra.needs()]
+        given = (each for extra in self.extras for each in extra.given())
+        return [_option_name(name) for name, about, _ in given if about.needs_torch]
 
     def prepare(self, translator: AnyTranslator) -> AnyTranslator:
         """Return a translator that does what options of extensions say."""
@@ -148,40 +168,39 @@ class CommandOptions:
             each.check(self)
 
 
+def _option_name(field: str) -> str:
+    return f"--{field.rstrip('_').replace('_', '-')}"
+
+
+@dataclass(frozen=True)
 class Declared(Generic[Given]):
     """A command: a function of a dataclass, whose fields are its options."""
 
-    def __init__(self, function: Callable[[Given], None], given: type[Given], command: str) -> None:
-        self._function = function
-        self._given = given
-        self._command = command
+    function: Callable[[Given], None]
+    given: type[Given]
 
     def build(self, every: bool) -> Callable[..., None]:
         """Return a function with the options as parameters, which typer reads.
 
         Those of extensions are among them if ``every`` says so, or they act without being asked.
         """
-        kinds = _extra_kinds(self._command, every)
+        command = self.function.__name__
+        kinds = _extra_kinds(command, every)
 
-        @wraps(self._function)
+        @wraps(self.function)
         def run(**values: Any) -> None:
-            self._function(build_options(self._given, self._command, **values))
+            self.function(build_options(self.given, command, **values))
 
         run.__doc__ = _add_about(run.__doc__ or "", [kind.about for kind in kinds])
-        declared = [parameter for kind in (self._given, *kinds) for parameter in _parameters(kind)]
+        declared = [parameter for kind in (self.given, *kinds) for parameter in _parameters(kind)]
         run.__signature__ = inspect.Signature(declared)  # type: ignore[attr-defined]
         run.__annotations__ = {each.name: each.annotation for each in declared}
         return run
 
 
-def declared_by(
-    given: type[Given], command: str = ""
-) -> Callable[[Callable[[Given], None]], Declared[Given]]:
-    """Make a command of a function that takes a dataclass, whose fields become the options.
-
-    Extensions add options to those of the ``command`` that is named.
-    """
-    return lambda function: Declared(function, given, command)
+def declared_by(given: type[Given]) -> Callable[[Callable[[Given], None]], Declared[Given]]:
+    """Make a command of a function that takes a dataclass, whose fields become the options."""
+    return lambda function: Declared(function, given)
 
 
 def _add_about(description: str, added: Sequence[str]) -> str:

@@ -1,7 +1,8 @@
 """``transformer-cli evaluate``."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ from transformer_cli.cli.display import align_columns, plus_minus, say, scoring_
 with lazy_imports():
     from transformer_cli.base import text_files, writing
     from transformer_cli.data import corpus
-    from transformer_cli.evaluation import best_checkpoint, scores, scoring
+    from transformer_cli.evaluation import best_checkpoint, scoring
     from transformer_cli.inference import (
         loading,
         plain_text,
@@ -28,27 +29,16 @@ with lazy_imports():
     )
     from transformer_cli.runs import directory as directories, metrics_log, trained_model
 
-ScoreSome = Callable[[Sequence[int]], dict[str, Any]]
-"""Returns the number and the scores of the pairs at some places, for JSON."""
 
+@dataclass(frozen=True)
+class ScoredText:
+    """A text that is translated and scored, for what takes notes of it."""
 
-class EvaluationNote:
-    """What an extension adds to the report on a text.
-
-    It is opened before the text is translated, by ``ExtraOptions.open_note``.
-    """
-
-    def report(self, hypotheses: Sequence[str], score_some: ScoreSome) -> dict[str, Any]:
-        """Return entries for the report."""
-        return {}
-
-    def rows(self, report: Mapping[str, Any]) -> Iterable[tuple[str, str, str]]:
-        """Return rows for the table of scores: a name, a value and what it is of."""
-        return ()
-
-    def format(self, report: Mapping[str, Any]) -> Iterable[str]:
-        """Return lines that follow the table."""
-        return ()
+    name: str
+    pairs: "corpus.ParallelText"
+    runs: "Sequence[directories.RunDirectory]"
+    """The run whose model translates, and those that options of extensions name."""
+    metrics: Metrics
 
 
 @dataclass(frozen=True)
@@ -78,11 +68,12 @@ class EvaluateOptions(options.HardwareOptions, TextOptions):
         """Make sure, before long work, that the options go together."""
         self.check_extras()
         if self.output is not None:
-            inputs = [("--src", self.src), ("--ref", self.ref), *self.extra_inputs()]
-            options.check_output(self.output, "-o", inputs, [self.run, *self.extra_runs()])
+            inputs = [("--src", self.src), ("--ref", self.ref), *self.extra_paths("reads")]
+            runs = [self.run, *(run for _, run in self.extra_paths("run"))]
+            options.check_output(self.output, "-o", inputs, runs)
 
 
-@declared_by(EvaluateOptions, "evaluate")
+@declared_by(EvaluateOptions)
 def evaluate(given: EvaluateOptions) -> None:
     """Score a trained model: BLEU, chrF, TER and perplexity.
 
@@ -99,8 +90,8 @@ def evaluate(given: EvaluateOptions) -> None:
     run = directories.RunDirectory(given.run)
     run.load_config()  # or it is no run
     with writing.claim(given.output):
-        report, result, notes = _evaluate(run, given, *_read_text(run, given))
-        say(json.dumps(report) if given.json else "\n".join(_format(report, result.notes, notes)))
+        report, result = _evaluate(run, given, *_read_text(run, given))
+        say(json.dumps(report) if given.json else "\n".join(_format(report, result.notes)))
         if given.output is not None:
             text = "".join(f"{line}\n" for line in result.hypotheses)
             text_files.write_text(given.output, text, is_named=True)
@@ -125,8 +116,8 @@ def _read_text(
 
 def _evaluate(
     run: "directories.RunDirectory", given: EvaluateOptions, name: str, text: "corpus.ParallelText"
-) -> "tuple[dict[str, Any], scoring.Evaluation, list[EvaluationNote]]":
-    """Translate and score a text; return the report, the evaluation, and what it is noted by."""
+) -> "tuple[dict[str, Any], scoring.Evaluation]":
+    """Translate and score a text; return the report and the evaluation."""
     metrics = best_checkpoint.metrics_of_runs(run.load_config(), [run], log)
     opened = trained_model.open_checkpoint(run, given.checkpoint)
     # One checkpoint throughout, whatever training makes the best one meanwhile.
@@ -139,11 +130,11 @@ def _evaluate(
     with options.prefix_errors("evaluate: "):
         translator = given.prepare(translator)
     searcher = searcher and replace(searcher, tokenizers=translator.tokenizers)
-    runs = [run, *map(directories.RunDirectory, given.extra_runs())]
-    asked = (each.open_note(given, runs, name, text) for each in given.extras)
-    notes: list[EvaluationNote] = list(filter(None, asked))
-    result = _translate(translator, searcher, name, text, metrics)
-    score_some = partial(_score_some, result.hypotheses, text, metrics)
+    runs = [run, *(directories.RunDirectory(path) for _, path in given.extra_paths("run"))]
+    scored = ScoredText(name, text, runs, metrics)
+    with ExitStack() as stack:
+        notes = [stack.enter_context(each.open_notes(given, scored)) for each in given.extras]
+        result = _translate(translator, searcher, scored, [*filter(None, notes)])
     engine, searching = translator.engine, (searcher or translator).engine
     environment = metrics_log.describe_environment(engine.device, engine.precision)
     report = {
@@ -154,62 +145,41 @@ def _evaluate(
         "beam_size": translator.decoding.beam_size,
         "scores": {name: score._asdict() for name, score in result.scores.items()},
         "perplexity": metrics_log.perplexity(result.loss),
-        **{key: value for note in result.notes for key, value in note.facts.items()},
         "engine": searching.name,
         "environment": {**environment, "precision": searching.fingerprint["precision"]},
     }
-    for note in notes:
-        report |= note.report(result.hypotheses, score_some)
-    return report, result, notes
+    for note in result.notes:
+        report |= note.facts
+    return report, result
 
 
 def _translate(
     translator: "torch_engine.TorchTranslator",
     searcher: "translators.TextTranslator[Any] | None",
-    name: str,
-    text: "corpus.ParallelText",
-    metrics: Metrics,
+    scored: ScoredText,
+    notes: "Sequence[translation.Notes]",
 ) -> "scoring.Evaluation":
     """Translate and score behind a progress bar; warn about pairs that are too long."""
-    with scoring_bar(len(text), name) as count_sentences:
+    with scoring_bar(len(scored.pairs), scored.name) as count_sentences:
         result = scoring.evaluate(
             translator,
-            text,
-            translation.Watcher(count_sentences, on_long_line=partial(warn, name)),
+            scored.pairs,
+            translation.Watcher(count_sentences, on_long_line=partial(warn, scored.name)),
             thorough=True,
             searcher=searcher,
-            metrics=metrics,
+            metrics=scored.metrics,
+            notes=notes,
         )
     if result.unmeasured:
         warn(
-            name,
+            scored.name,
             f"perplexity leaves out {result.unmeasured:,} pairs of more than "
             f"{translator.longest_source:,} tokens on a side",
         )
     return result
 
 
-def _score_some(
-    hypotheses: Sequence[str],
-    text: "corpus.ParallelText",
-    metrics: Metrics,
-    numbers: Sequence[int],
-) -> dict[str, Any]:
-    """Return the number and scores of some pairs, of none but the number."""
-    translated, references = ([side[place] for place in numbers] for side in (hypotheses, text.tgt))
-    found = {
-        name: scores.measure(metric, translated, references)._asdict()
-        for name, metric in metrics.by_name().items()
-        if numbers
-    }
-    return {"sentences": len(numbers), "scores": found}
-
-
-def _format(
-    report: dict[str, Any],
-    search_notes: "Sequence[translation.Notes]",
-    notes: Sequence[EvaluationNote],
-) -> Iterator[str]:
+def _format(report: dict[str, Any], notes: "Sequence[translation.Notes]") -> Iterator[str]:
     """Yield the lines that people read."""
     step, weights = report["step"], Path(report["checkpoint"]).absolute().name
     described = [format_search(report["beam_size"]), weights if step is None else f"step {step:,}"]
@@ -219,11 +189,10 @@ def _format(
         value = f"{score['value']:6.2f}{plus_minus(score['half_width'])}"
         rows.append((METRICS[name].label, value, score["signature"]))
     rows.append(("perplexity", f"{report['perplexity']:6.2f}", "of target tokens, not smoothed"))
-    rows += (row for note in search_notes for row in note.rows())
-    rows += (row for note in notes for row in note.rows(report))
+    rows += (row for note in notes for row in note.rows())
     yield from align_columns(rows, left=3)
     for note in notes:
-        yield from note.format(report)
+        yield from note.remarks()
 
 
 def format_search(beam_size: int) -> str:

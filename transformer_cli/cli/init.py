@@ -48,7 +48,7 @@ class NewConfig(NamedTuple):
     """What else to do if another file of its name is there."""
 
 
-@declared_by(InitOptions, "init")
+@declared_by(InitOptions)
 def init(given: InitOptions) -> None:
     """Write a configuration to start from, and what it needs.
 

@@ -44,7 +44,7 @@ STOPPING = "stopping after this step with a checkpoint; once more stops at once"
 _REFRESH_SECONDS = 0.5
 
 
-@declared_by(TrainOptions, "train")
+@declared_by(TrainOptions)
 def train(given: TrainOptions) -> None:
     """Train a model, or resume an earlier training.
 
@@ -128,7 +128,9 @@ def _open_training(
     ranks = Ranks.from_env()
     device = devices.choose_device(given.device, ranks)
     # Before any text is read, which may take hours.
-    preparation.check_training(config, None, device, ranks)
+    observers: list[sessions.Observer] = [e.load()() for e in entries("observer").values()]
+    for observer in observers:
+        observer.check(config, None, device, ranks)
     begun = None if request.overwrite else run
     earlier = metrics_log.last_session(run.metrics) if begun else {}
     dtype = devices.choose_training_precision(given.precision, device, earlier.get("precision"))
@@ -137,11 +139,13 @@ def _open_training(
     is_there = ranks.is_main and begun is not None and begun.config.is_file()
     previous = run.load_config() if is_there else None
     with ranks.init(device) as ranks, preparation.open_data(request, ranks) as data:
+        for observer in observers:
+            observer.check(config, data.vocab_sizes, device, ranks)
         trainer = preparation.build_trainer(config, data, run, device, dtype, ranks)
         validator = evaluations.build_validator(config, data, trainer, metrics, select)
         for note in notes:  # on scores, once the training is sure to begin
             log(note)
-        yield summary.PlannedTraining(request, data, trainer, validator, previous)
+        yield summary.PlannedTraining(request, data, trainer, validator, observers, previous)
 
 
 def _preview(planned: "summary.PlannedTraining") -> str:
@@ -163,9 +167,12 @@ def _run(planned: "summary.PlannedTraining") -> "tuple[sessions.Session, int | N
         trainer,
         tokenizer.fingerprint(run.tokenizer),
         planned.validator,
-        observers=[entry.load()() for entry in entries("observer").values()],
+        planned.observers,
     )
     planned = replace(planned, is_complete=session.is_finished)
+    if trainer.ranks.is_main:
+        root = planned.request.root
+        initialize.record_settings(run, planned.config, root, session.is_finished)
     for line in align_columns(summary.summarize_training(planned), left=2):
         log(line)
     with stop_requests(STOPPING) as requested:

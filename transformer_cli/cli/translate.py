@@ -146,13 +146,13 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
     @property
     def are_files(self) -> bool:
         """True if all text can be read and written again."""
-        others = (path for _, path in self.extra_inputs())
+        others = (path for _, path in self.extra_paths("reads"))
         return not any(map(_is_stream, (self.input_, self.output, *others)))
 
     @property
     def models(self) -> list[Path]:
         """The runs that are read."""
-        return [self.run, *self.extra_runs()]
+        return [self.run, *(run for _, run in self.extra_paths("run"))]
 
     @property
     def n_best_written(self) -> int | None:
@@ -168,17 +168,12 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
     def check_outputs(self) -> None:
         """Make sure, before long work, that all outputs can be written."""
         kind = self.kind
-        inputs = [("-i", self.input_), *self.extra_inputs()]
+        inputs = [("-i", self.input_), *self.extra_paths("reads")]
         if str(self.output) != "-":
             others = inputs[1:] if kind and kind.replaces_input else inputs
             options.check_output(self.output, "-o", others, self.models)
-        for name, path in self.further_outputs:
+        for name, path in self.extra_paths("writes"):
             options.check_output(path, name, inputs, self.models)
-
-    @property
-    def further_outputs(self) -> list[tuple[str, Path]]:
-        """The files that are written next to the translations, with their options."""
-        return [pair for each in self.extras for pair in each.outputs()]
 
     def check(self) -> None:
         """Make sure, before long work, that the options can be used together."""
@@ -189,7 +184,7 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
         self.check_outputs()
 
     def _find_problems_of_files(self) -> Iterator[str]:
-        for name, path in self.further_outputs:
+        for name, path in self.extra_paths("writes"):
             if str(path) != "-" and path.resolve() == self.output.resolve():
                 yield f"-o and {name} are both {self.output}"
 
@@ -207,7 +202,7 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
             )
 
 
-@declared_by(TranslateOptions, "translate")
+@declared_by(TranslateOptions)
 def translate(given: TranslateOptions) -> None:
     """Translate text, one sentence a line; line N in is line N out.
 

@@ -165,7 +165,7 @@ def load_translator(options: TranslateOptions) -> TextTranslator[SearchEngine]:
 def _run(job: Translating) -> None:
     with ExitStack() as stack:
         # Outside the output: what is noted of its lines appears only if they do.
-        opened = [stack.enter_context(each.open_notes()) for each in job.options.extras]
+        opened = [stack.enter_context(each.open_notes(job.options)) for each in job.options.extras]
         _write_output(job, [*filter(None, opened)])
 
 
@@ -199,7 +199,7 @@ def open_output(job: Translating) -> Iterator[output.Output]:
             yield file
         return
     # Further outputs are not kept, so neither are the translations that they belong to.
-    keep = options.are_files and not options.further_outputs
+    keep = options.are_files and not options.extra_paths("writes")
     with output.output_file(options.output, fingerprint(job), keep) as file:
         if keep:
             with job.form.open_rows(options) as (rows, _):

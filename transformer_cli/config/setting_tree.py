@@ -1,6 +1,6 @@
 """A configuration as a tree of values that know where they were written, and how errors say so.
 
-PyYAML parses the text into events, whose marks have the lines; what they mean is decided here,
+PyYAML parses the text into nodes, whose marks have the lines; what they mean is decided here,
 by the core schema of YAML 1.2 (https://yaml.org/spec/1.2.2/#103-core-schema) rather than PyYAML's
 1.1: ``1e-4`` is a number, ``no``, ``12:30`` and ``1_000`` are text, ``0123`` is 123. Nothing in a
 configuration needs tags, aliases, or octal, hexadecimal and infinite numbers: the first two are
@@ -10,7 +10,7 @@ refused, the others are text.
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -35,10 +35,15 @@ _INTEGER = re.compile(r"[-+]?[0-9]{1,300}")
 # An integer of more digits falls to this one, and becomes an infinity that every setting refuses.
 _NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 
-# A key whose value follows its colon at once, which YAML reads as one word; no web address or path.
-_NO_SPACE = re.compile(r"([A-Za-z_]\w*:)[^\s:/\\].*")
-_MISSING_SPACE = "a space is missing after '{}'"
-_NO_SPACE_CONFUSES = ("mapping values are not allowed here", "could not find expected ':'")
+_SAME_COLUMN = "keys of one section begin in the same column"
+_ADVICE = (
+    ("'\\t'", "indent with spaces, not tabs"),
+    ("another document", "use one file each"),
+    ("mapping values are not allowed", f"text with a colon needs quotes; {_SAME_COLUMN}"),
+    ("could not find expected ':'", f"a space has to follow the colon of a key; {_SAME_COLUMN}"),
+    ("<block mapping start>", _SAME_COLUMN),
+)
+"""What to do about what PyYAML complains of."""
 
 # Control characters, halves of surrogate pairs, and what ends a line in Unicode.
 _NOT_TEXT = {"Cc", "Cs", "Zl", "Zp"}
@@ -88,26 +93,18 @@ def parse(text: str, source: str, keys: Keys = (), has_lines: bool = True) -> No
     """
     line = 0
     try:
-        reader = _Reader(text, source, has_lines)
+        loader = _Loader(text)
         try:
-            return Node(reader.read_document(keys), Place(source))
+            document = loader.get_single_node()
         finally:
-            line = reader.loader.line + 1
+            line = loader.line + 1
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else line
         column = f" (column {mark.column + 1})" if mark else ""
-        advice = ""
-        if "'\\t'" in str(error.problem):
-            advice = "; indent with spaces, not tabs"
-        elif error.problem in _NO_SPACE_CONFUSES or "<block mapping start>" in str(error.problem):
-            advice = "; keys of one section begin in the same column"
-        problem = f"not YAML: {error.problem}{column}{advice}"
-        if error.problem in _NO_SPACE_CONFUSES:
-            # The last line that lacks a space after its colon is the likeliest to be meant.
-            for number, written in enumerate(text.splitlines()[:line], start=1):
-                if match := _NO_SPACE.fullmatch(written.strip().removeprefix("- ")):
-                    line, problem = number, _MISSING_SPACE.format(shorten(match[1]))
+        advice = "".join(f"; {text}" for sign, text in _ADVICE if sign in str(error.problem))
+        is_ours = isinstance(error, _RefusedError)
+        problem = str(error.problem) if is_ours else f"not YAML: {error.problem}{column}{advice}"
         cause: Exception = error
     except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
@@ -116,107 +113,83 @@ def parse(text: str, source: str, keys: Keys = (), has_lines: bool = True) -> No
     except (ValueError, OverflowError) as error:  # PyYAML does not check what it converts
         problem = "not YAML: an escape that is no character, or a number too large"
         cause = error
+    else:
+        reader = _Reader(source, has_lines)
+        return Node(reader.read(document, keys) if document else None, Place(source))
     raise setting_error(Place(source, line if has_lines else 0), (), problem) from cause
 
 
-class _Reader:
-    """Builds the tree of a document, without aliases and tags, from PyYAML's events."""
+class _RefusedError(yaml.MarkedYAMLError):
+    """YAML that no configuration needs."""
 
-    def __init__(self, text: str, source: str, has_lines: bool) -> None:
-        self.loader = yaml.SafeLoader(text)
-        self._source = source
-        self._has_lines = has_lines
-        self._count = 0
 
-    def read_document(self, keys: Keys) -> Value:
-        get_event: Callable[[], Any] = self.loader.get_event
-        get_event()  # of the stream
-        if isinstance(get_event(), yaml.StreamEndEvent):
-            return None
-        value = self._value(self._read(keys), keys)
-        get_event()  # of the document
-        if not isinstance(event := get_event(), yaml.StreamEndEvent):
-            problem = "a second YAML document begins; use one file each"
-            raise self._error_at(event, keys, problem)
-        return value
+class _Loader(yaml.SafeLoader):
+    """Builds PyYAML's nodes; aliases, tags and hostile documents are errors."""
 
-    def _read(self, keys: Keys) -> Any:
-        """Return the next event, which may belong to the value at ``keys``."""
-        event = self.loader.get_event()  # type: ignore[no-untyped-call]
-        if isinstance(event, yaml.CollectionEndEvent):
-            return event
+    yaml_implicit_resolvers = {}  # noqa: RUF012 what words mean is decided here
+    _count = _depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """Build a node, and those below it."""
+        event = self.peek_event()  # type: ignore[no-untyped-call]
         self._count += 1
+        problem = None
         if self._count > _MAX_VALUES:
             problem = f"more than {_MAX_VALUES:,} keys and values, which no configuration has"
-            raise self._error_at(event, (), problem)
-        if isinstance(event, yaml.AliasEvent):
+        elif self._depth > _MAX_DEPTH:
+            problem = "nested too deeply"
+        elif isinstance(event, yaml.AliasEvent):
             problem = f"the alias *{event.anchor} is not allowed; write the value out"
-            raise self._error_at(event, keys, problem)
-        if event.tag is not None:
+        elif event.tag is not None:
             tag = event.tag.replace("tag:yaml.org,2002:", "!!")
-            raise self._error_at(event, keys, f"the tag {tag} is not allowed; leave it out")
-        if len(keys) > _MAX_DEPTH:
-            raise self._error_at(event, keys[:1], "nested too deeply")
-        return event
+            problem = f"the tag {tag} is not allowed; leave it out"
+        if problem is not None:
+            raise _RefusedError(problem=problem, problem_mark=event.start_mark)
+        self._depth += 1
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
 
-    def _value(self, event: Any, keys: Keys) -> Value:
-        """Return the value that begins with an event."""
-        if isinstance(event, yaml.ScalarEvent):
-            return self._scalar(event, keys)
-        if isinstance(event, yaml.MappingStartEvent):
-            return self._mapping(keys)
-        items: list[Node] = []
-        while True:
-            event = self._read(below := (*keys, len(items)))
-            if isinstance(event, yaml.SequenceEndEvent):
-                return items
-            items.append(Node(self._value(event, below), self._place(event)))
 
-    def _mapping(self, keys: Keys) -> dict[str, Node]:
+@dataclass(frozen=True)
+class _Reader:
+    """Turns PyYAML's nodes into ours."""
+
+    source: str
+    has_lines: bool
+
+    def read(self, node: Any, keys: Keys) -> Value:
+        match node:
+            case yaml.MappingNode():
+                return self._read_mapping(node, keys)
+            case yaml.SequenceNode():
+                return [
+                    Node(self.read(item, (*keys, number)), self._place(item))
+                    for number, item in enumerate(node.value)
+                ]
+        if any(unicodedata.category(character) in _NOT_TEXT for character in node.value):
+            problem = f"expected a line of text, found {shorten(ascii(node.value))}"
+            raise setting_error(self._place(node), keys, problem)
+        return parse_scalar(node.value) if node.style is None else str(node.value)
+
+    def _read_mapping(self, node: yaml.MappingNode, keys: Keys) -> dict[str, Node]:
         entries: dict[str, Node] = {}
-        while not isinstance(written := self._read(keys), yaml.MappingEndEvent):
-            key, place = self._key(written, keys), self._place(written)
+        for written, value in node.value:
+            key, place = self.read(written, keys), self._place(written)
+            if not isinstance(key, str):
+                shown = written.value if isinstance(written, yaml.ScalarNode) else ""
+                as_text = f"; write '{shown}'" if shown else ""
+                problem = f"keys are text, found {describe_value(key)}{as_text}"
+                raise setting_error(place, keys, problem)
             if key in entries:
                 first = entries[key].place.line
                 before = f", first on line {first}" if first else ""
                 raise setting_error(place, (*keys, key), f"written twice{before}; keep one")
-            event = self._read(below := (*keys, key))
-            # Here, as PyYAML would complain of the next line, which it takes for the same value.
-            if event.start_mark.line > written.start_mark.line:
-                self._check_not_joined(event, below)
-            entries[key] = Node(self._value(event, below), place)
-            if not isinstance(event, yaml.MappingStartEvent):
-                self._check_not_joined(written, keys)
+            entries[key] = Node(self.read(value, (*keys, key)), place)
         return entries
 
-    def _key(self, event: Any, keys: Keys) -> str:
-        if not isinstance(event, yaml.ScalarEvent):
-            problem = "a list or mapping cannot be a key; keys are text"
-            raise self._error_at(event, keys, problem)
-        key = self._scalar(event, keys)
-        if not isinstance(key, str):
-            as_text = f"; write '{event.value}'" if event.value else ""
-            problem = f"keys are text, found {describe_value(key)}{as_text}"
-            raise self._error_at(event, keys, problem)
-        return key
-
-    def _scalar(self, event: yaml.ScalarEvent, keys: Keys) -> Scalar:
-        if any(unicodedata.category(character) in _NOT_TEXT for character in event.value):
-            problem = f"expected a line of text, found {shorten(ascii(event.value))}"
-            raise self._error_at(event, keys, problem)
-        return parse_scalar(event.value) if event.style is None else event.value
-
-    def _check_not_joined(self, event: Any, keys: Keys) -> None:
-        """Complain about text without quotes that is a key and its value."""
-        is_plain = isinstance(event, yaml.ScalarEvent) and event.style is None
-        if is_plain and (match := _NO_SPACE.fullmatch(event.value)):
-            raise self._error_at(event, keys, _MISSING_SPACE.format(shorten(match[1])))
-
-    def _place(self, event: Any) -> Place:
-        return Place(self._source, event.start_mark.line + 1 if self._has_lines else 0)
-
-    def _error_at(self, event: Any, keys: Keys, problem: str) -> ConfigError:
-        return setting_error(self._place(event), keys, problem)
+    def _place(self, node: yaml.Node) -> Place:
+        return Place(self.source, node.start_mark.line + 1 if self.has_lines else 0)
 
 
 def values(node: Node) -> object:

@@ -73,13 +73,14 @@ def evaluate(
     thorough: bool = False,
     searcher: TextTranslator[SearchEngine] | None = None,
     metrics: Metrics = USUAL,
+    notes: Sequence[Notes] = (),
 ) -> Evaluation:
     """Translate the source side and score it; the loss is of pairs that are short enough.
 
     The text has at least one pair; blank source lines have empty translations. All ranks share the
     work and get its result, or ``EvaluationStoppedError`` if one of them should stop, which is
     asked before each batch. A ``searcher`` translates instead of the translator, with an engine
-    that gives no loss.
+    that gives no loss. ``notes`` look at the translations, as those of revisers do.
     """
     encoded = encode_text(text, translator.tokenizers)
     short = find_measurable_pairs(translator, encoded)
@@ -102,7 +103,7 @@ def evaluate(
         translator.engine.precision,
         ranks,
     )
-    notes = [reviser.notes() for reviser in translator.all_revisers]
+    notes = [*(reviser.notes() for reviser in translator.all_revisers), *notes]
     for number, (src, tgt) in enumerate(zip(text.src, hypotheses, strict=True), start=1):
         for note in notes:
             list(note.look(number, src, [Translation(tgt)]))

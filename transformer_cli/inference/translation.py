@@ -93,7 +93,10 @@ NOBODY = Watcher()
 
 
 class Notes:
-    """What there is to say about translations, line by line and in sum; here, nothing."""
+    """What there is to say about translations, line by line and in sum; here, nothing.
+
+    ``translate`` prints the summary; ``evaluate`` reports the facts, or rows and remarks.
+    """
 
     def look(self, number: int, src: str, found: Sequence[Translation]) -> Iterable[str]:
         """Look at a line and its translations, best first; return what to say of them at once."""
@@ -105,11 +108,15 @@ class Notes:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What was counted, for a report as JSON."""
+        """What was counted or scored, for a report as JSON."""
         return {}
 
     def rows(self) -> Iterator[tuple[str, str, str]]:
-        """Yield the same for people: a name, a value, and what it is."""
+        """Yield rows for the table of scores: a name, a value, and what it is."""
+        yield from ()
+
+    def remarks(self) -> Iterator[str]:
+        """Yield lines that follow that table."""
         yield from ()
 
 

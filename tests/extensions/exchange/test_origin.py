@@ -18,7 +18,7 @@ def test_the_origin_of_an_imported_model_is_taken_over(tmp_path: Path) -> None:
     (runs[0].path / "import.json").write_text(json.dumps(record))
     for earlier, begun in pairwise(runs):
         begun.path.mkdir()
-        settings = {"data": {"kind": "copy"}, "tokenizer": {"kind": "words"}}
+        settings = {"data": {"kind": "toy"}, "tokenizer": {"kind": "words"}}
         config = Config.model_validate({**settings, "init": str(earlier.path)})
         record_provenance(begun, config)
     shutil.rmtree(runs[0].path)

@@ -59,7 +59,7 @@ def trainer(epochs: int = 3, sampled: bool = False, **training: Any) -> Trainer:
     schedule = {"kind": "constant", "peak": 0.01}
     settings = Config.model_validate(
         {
-            "data": {"kind": "copy"},
+            "data": {"kind": "toy"},
             "tokenizer": {"kind": "words"},
             "model": sizes | layers,
             "training": {

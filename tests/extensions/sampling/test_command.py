@@ -27,4 +27,4 @@ def test_a_translation_is_resumed_with_the_same_seed_only(
     command = ("translate", training.run, "-i", "in", "-o", "out", "--sample")
     assert run(*command, "1", cwd=tmp_path, before=killed_at_the_last_line).code < 0
     again = run(*command, "2", cwd=tmp_path, before=in_small_chunks)
-    assert "sample_seed was 1, now 2" in again.err
+    assert "sample was 1, now 2" in again.err

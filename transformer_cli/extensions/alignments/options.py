@@ -21,25 +21,14 @@ class AlignmentOptions(ExtraOptions):
     """What is done with alignments."""
 
     heading = "Alignments"
-    alignments: Annotated[Path | None, option("FILE", "Write word alignments, as in 0-0 1-2.")] = (
-        None
-    )
-    replace_unk: Annotated[bool, flag("Copy source words for unknown ones.", "--replace-unk")] = (
-        False
-    )
-
-    def outputs(self) -> list[tuple[str, Path]]:
-        """Return the file of alignments."""
-        return [] if self.alignments is None else [("--alignments", self.alignments)]
-
-    def fingerprint(self) -> dict[str, str]:
-        """Return whether unknown words are replaced."""
-        return {"replace_unk": "True"} if self.replace_unk else {}
-
-    def needs(self) -> list[str]:
-        """Return the options given: only torch tells what a model has attended to."""
-        given = {"--alignments": self.alignments is not None, "--replace-unk": self.replace_unk}
-        return [name for name, is_given in given.items() if is_given]
+    # Only torch tells what a model has attended to.
+    alignments: Annotated[
+        Path | None,
+        option("FILE", "Write word alignments, as in 0-0 1-2.", use="writes", needs_torch=True),
+    ] = None
+    replace_unk: Annotated[
+        bool, flag("Copy source words for unknown ones.", "--replace-unk", needs_torch=True)
+    ] = False
 
     def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
         """Return a translator that aligns words, or copies unknown ones."""
@@ -48,6 +37,6 @@ class AlignmentOptions(ExtraOptions):
                 translator = unknown_words.with_unk_replacement(translator)
         return translator if self.alignments is None else aligning.with_alignments(translator)
 
-    def open_notes(self) -> "AbstractContextManager[Notes | None]":
+    def open_notes(self, given: Any, scored: Any = None) -> "AbstractContextManager[Notes | None]":
         """Open the file of alignments, which appears only if the block succeeds."""
         return nullcontext() if self.alignments is None else links_file.open_links(self.alignments)

@@ -1,41 +1,61 @@
 """What ``evaluate`` says of pairs that were seen in training."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from transformer_cli.base.messages import warn
 from transformer_cli.base.metrics import METRICS
-from transformer_cli.cli.evaluate import EvaluationNote, ScoreSome
-from transformer_cli.data.corpus import ParallelText
+from transformer_cli.base.packages import lazy_imports
+from transformer_cli.cli.evaluate import ScoredText
 from transformer_cli.extensions.checks import seen_pairs
-from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.inference.translation import Notes, Translation
+
+with lazy_imports():
+    from transformer_cli.evaluation import scores
 
 
-class SeenNote(EvaluationNote):
+class SeenNotes(Notes):
     """Which pairs of a text models have seen in training."""
 
-    def __init__(self, runs: Sequence[RunDirectory], name: str, text: ParallelText) -> None:
-        self._name = name
-        self._seen = seen_pairs.find_seen(runs, text)
+    def __init__(self, scored: ScoredText) -> None:
+        self._scored = scored
+        self._seen = seen_pairs.find_seen(scored.runs, scored.pairs)
+        self._hypotheses: list[str] = []
 
-    def report(self, hypotheses: Sequence[str], score_some: ScoreSome) -> dict[str, Any]:
-        """Return how many pairs were seen, and the scores of the others."""
+    def look(self, number: int, src: str, found: Sequence[Translation]) -> Iterable[str]:
+        self._hypotheses.append(found[0].text)
+        return ()
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """How many pairs were seen, and the scores of the others."""
         rest = self._seen.rest
         if not rest:
             problem = "all its pairs were seen in training; scores on it say nothing of other text"
-            warn(self._name, problem)
+            warn(self._scored.name, problem)
         is_part = 0 < len(rest) < len(self._seen.by_src)
-        return {"seen": {**self._seen.report(), "rest": score_some(rest) if is_part else None}}
+        return {"seen": {**self._seen.report(), "rest": self._score(rest) if is_part else None}}
 
-    def format(self, report: Mapping[str, Any]) -> Iterator[str]:
-        seen = report["seen"]
-        yield from seen_pairs.describe_seen(seen, report["sentences"], "the model")
+    def _score(self, numbers: Sequence[int]) -> dict[str, Any]:
+        """Return the number and the scores of some pairs."""
+        sides = (self._hypotheses, self._scored.pairs.tgt)
+        translated, references = ([side[number] for number in numbers] for side in sides)
+        found = {
+            name: scores.measure(metric, translated, references)._asdict()
+            for name, metric in self._scored.metrics.by_name().items()
+        }
+        return {"sentences": len(numbers), "scores": found}
+
+    def remarks(self) -> Iterator[str]:
+        seen = self.facts["seen"]
+        yield from seen_pairs.describe_seen(seen, len(self._hypotheses), "the model")
         if (rest := seen["rest"]) is not None:
             yield f"of the other {rest['sentences']:,}: {_format_scores(rest)}"
 
 
 def _format_scores(some: Mapping[str, Any]) -> str:
-    """Return the scores of some pairs, as ``ScoreSome`` has them, on one line."""
+    """Return the scores of some pairs on one line."""
     return ", ".join(
         f"{METRICS[name].short or METRICS[name].label} {format_score(score)}"
         for name, score in some["scores"].items()

@@ -1,6 +1,6 @@
 """What ``evaluate`` says of text that was trained on, without an option for it."""
 
-from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,6 @@ class SeenOptions(ExtraOptions):
 
     heading = "Search and scores"
 
-    def open_note(self, given: Any, runs: Sequence[Any], name: str, text: Any) -> Any:
-        """Return what is noted of pairs that were seen in training."""
-        return evaluation_note.SeenNote(runs, name, text)
+    def open_notes(self, given: Any, scored: Any = None) -> "AbstractContextManager[Any]":
+        """Open what is noted of pairs that were seen in training."""
+        return nullcontext(evaluation_note.SeenNotes(scored))

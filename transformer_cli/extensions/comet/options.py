@@ -1,6 +1,6 @@
 """The option of ``evaluate`` that asks for COMET."""
 
-from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -18,6 +18,8 @@ class CometOptions(ExtraOptions):
     heading = "Search and scores"
     comet: Annotated[bool, flag("COMET too, if its package is installed.", "--comet")] = False
 
-    def open_note(self, given: Any, runs: Sequence[Any], name: str, text: Any) -> Any:
-        """Return COMET's score of a text, if it is asked for."""
-        return scoring_model.load_comet(given.device, text) if self.comet else None
+    def open_notes(self, given: Any, scored: Any = None) -> "AbstractContextManager[Any]":
+        """Open COMET's score of a text, if it is asked for."""
+        if not self.comet:
+            return nullcontext()
+        return nullcontext(scoring_model.load_comet(given.device, scored.pairs.tgt))

@@ -4,21 +4,21 @@ It needs an older NumPy than the one that would be installed here, so no extra b
 """
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import redirect_stdout
+from functools import cached_property
 from importlib import import_module
 from typing import Any
 
 from transformer_cli.base.errors import MissingExtraError
-from transformer_cli.cli.evaluate import EvaluationNote, ScoreSome
 from transformer_cli.config.choices import DeviceName
-from transformer_cli.data.corpus import ParallelText
+from transformer_cli.inference.translation import Notes, Translation
 from transformer_cli.model.device import choose_device
 
 COMET_MODEL = "Unbabel/wmt22-comet-da"
 
 
-def load_comet(device: DeviceName, text: ParallelText) -> "CometNote":
+def load_comet(device: DeviceName, references: Sequence[str]) -> "CometNotes":
     """Load COMET's usual model, which its package downloads once."""
     with redirect_stdout(sys.stderr):
         failed, advice = "the package unbabel-comet cannot be imported", "reinstall it"
@@ -35,33 +35,35 @@ def load_comet(device: DeviceName, text: ParallelText) -> "CometNote":
         except Exception as error:  # of many kinds, as several packages have a hand in it
             reason = " ".join(str(error).split()) or type(error).__name__
             raise _error(f"{failed} ({reason}); {advice}") from error
-    return CometNote(model, text, choose_device(device).type == "cuda")
+    return CometNotes(model, references, choose_device(device).type == "cuda")
 
 
 def _error(problem: str) -> MissingExtraError:
     return MissingExtraError(f"evaluate: --comet: {problem}, or leave out --comet")
 
 
-class CometNote(EvaluationNote):
+class CometNotes(Notes):
     """COMET's score of a text: 1 is the best."""
 
-    def __init__(self, model: Any, text: ParallelText, on_gpu: bool) -> None:
-        self._model, self._text, self._on_gpu = model, text, on_gpu
+    def __init__(self, model: Any, references: Sequence[str], on_gpu: bool) -> None:
+        self._model, self._references, self._on_gpu = model, references, on_gpu
+        self._samples: list[dict[str, str]] = []
 
-    def report(self, hypotheses: Sequence[str], score_some: ScoreSome) -> dict[str, Any]:
-        """Return the score and the model's name."""
-        samples = [
-            {"src": source, "mt": hypothesis, "ref": reference}
-            for source, hypothesis, reference in zip(
-                self._text.src, hypotheses, self._text.tgt, strict=True
-            )
-        ]
+    def look(self, number: int, src: str, found: Sequence[Translation]) -> Iterable[str]:
+        """Collect what is scored."""
+        reference = self._references[len(self._samples)]
+        self._samples.append({"src": src, "mt": found[0].text, "ref": reference})
+        return ()
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """The score and the model's name."""
         with redirect_stdout(sys.stderr):
             predicted = self._model.predict(
-                samples, gpus=int(self._on_gpu), progress_bar=sys.stderr.isatty()
+                self._samples, gpus=int(self._on_gpu), progress_bar=sys.stderr.isatty()
             )
         return {"comet": float(predicted.system_score), "comet_model": COMET_MODEL}
 
-    def rows(self, report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-        """Return the score's row."""
-        return [("COMET", f"{report['comet']:8.4f}", report["comet_model"])]
+    def rows(self) -> Iterator[tuple[str, str, str]]:
+        """Yield the score's row."""
+        yield "COMET", f"{self.facts['comet']:8.4f}", self.facts["comet_model"]

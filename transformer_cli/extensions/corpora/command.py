@@ -29,7 +29,7 @@ class CleanOptions(CommandOptions):
     set_: options.Set = None
 
 
-@declared_by(CleanOptions, "clean")
+@declared_by(CleanOptions)
 def clean(given: CleanOptions) -> None:
     """Write what the filters of a corpus keep, and what they reject.
 

@@ -67,9 +67,5 @@ class TableOptions(InputOptions):
             problem = "--n-best and --scores write JSON, which TSV cannot hold"
             raise UsageError(f"translate: {given.input_}: {problem}; save it as JSONL")
 
-    def fingerprint(self) -> dict[str, str]:
-        own = {"src_column": self.src_column, "src_field": self.src_field}
-        return {name: value for name, value in own.items() if value is not None}
-
     def open(self, given: TranslateOptions) -> "InputFormat":
         return rows.TableFormat(self.find_text(given))

@@ -35,10 +35,10 @@ class DocumentOptions(InputOptions):
     replaces_input = True  # as a document is held in memory
     memory: Annotated[
         list[Path] | None,
-        option("FILE", "Translation memory: TMX, PO or TSV; repeatable."),
+        option("FILE", "Translation memory: TMX, PO or TSV; repeatable.", use="reads"),
     ] = None
     report: Annotated[
-        Path | None, option("FILE", "Write a page of all translations, by doubt.")
+        Path | None, option("FILE", "Write a page of all translations, by doubt.", use="writes")
     ] = None
     no_fuzzy: Annotated[bool, flag("PO: do not mark what is filled as fuzzy.", "--no-fuzzy")] = (
         False
@@ -50,16 +50,9 @@ class DocumentOptions(InputOptions):
         is_asked = (self.memory or self.report) and given.reads_file
         return bool(is_asked) and not given.extra(tables.TableOptions).matches(given)
 
-    def inputs(self) -> list[tuple[str, Path]]:
-        return [("--memory", path) for path in self.memory or ()]
-
-    def outputs(self) -> list[tuple[str, Path]]:
-        return [("--report", self.report)] if self.report else []
-
     def fingerprint(self) -> dict[str, str]:
-        own = {"no_fuzzy": "True"} if self.no_fuzzy else {}
         found = [file for path in self.memory or () for file in locations.find_files(path)]
-        return own | ({"memory": artifact.hash_files(found)} if found else {})
+        return super().fingerprint() | ({"memory": artifact.hash_files(found)} if found else {})
 
     def check(self, given: TranslateOptions) -> None:
         for problem in self._find_problems(given):

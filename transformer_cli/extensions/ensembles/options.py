@@ -1,6 +1,6 @@
 """The option of ``translate`` and ``evaluate`` that adds models to the one that is named."""
 
-from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,7 +22,7 @@ class EnsembleOptions(ExtraOptions):
     heading = "Search"
     ensemble: Annotated[
         list[Path] | None,
-        option("RUN", "Decode with this run too; repeatable.", _NAME),
+        option("RUN", "Decode with this run too; repeatable.", _NAME, use="run", needs_torch=True),
     ] = None
 
     def check(self, given: Any) -> None:
@@ -32,14 +32,6 @@ class EnsembleOptions(ExtraOptions):
                 f"--checkpoint {given.checkpoint}: is of one run; with {_NAME}, name best, last "
                 "or average"
             )
-
-    def runs(self) -> list[Path]:
-        """Return the runs that are decoded with the one that the command names."""
-        return self.ensemble or []
-
-    def needs(self) -> list[str]:
-        """Return the option if it is given: only torch decodes several models as one."""
-        return [_NAME] if self.ensemble else []
 
     def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
         """Return a translator that searches with all the models."""
@@ -56,7 +48,7 @@ class EvaluateEnsembleOptions(EnsembleOptions):
 
     heading = "Search and scores"
 
-    def open_note(self, given: Any, runs: Sequence[Any], name: str, text: Any) -> Any:
-        """Return what notes the models, if several are decoded."""
-        paths = [run.as_posix() for run in self.runs()]
-        return report_entry.EnsembleNote(paths) if paths else None
+    def open_notes(self, given: Any, scored: Any = None) -> "AbstractContextManager[Any]":
+        """Open what notes the models, if several are decoded."""
+        paths = [run.as_posix() for run in self.ensemble or ()]
+        return nullcontext(report_entry.EnsembleNotes(paths) if paths else None)

@@ -1,22 +1,22 @@
 """What ``evaluate`` says of the models that are decoded with the run's."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
-from transformer_cli.cli.evaluate import EvaluationNote, ScoreSome
+from transformer_cli.inference.translation import Notes
 
 
-@dataclass(frozen=True)
-class EnsembleNote(EvaluationNote):
+class EnsembleNotes(Notes):
     """Says in a report which models were decoded with the run's."""
 
-    runs: list[str]
+    def __init__(self, runs: list[str]) -> None:
+        self._runs = runs
 
-    def report(self, hypotheses: Sequence[str], score_some: ScoreSome) -> dict[str, Any]:
-        """Return the runs."""
-        return {"ensemble": self.runs}
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The runs."""
+        return {"ensemble": self._runs}
 
-    def format(self, report: Mapping[str, Any]) -> Iterator[str]:
+    def remarks(self) -> Iterator[str]:
         """Yield a line that names them."""
-        yield f"ensemble with {', '.join(self.runs)}"
+        yield f"ensemble with {', '.join(self._runs)}"

@@ -54,7 +54,7 @@ def sweep(
 
     \b
     Example:
-      transformer-cli sweep configs/sweeps/copy.yaml --jobs 2
+      transformer-cli sweep configs/sweeps/toy.yaml --jobs 2
     """
     directory = plans.SweepDirectory(sweep_dir or Path("sweeps") / file.stem)
     given = ["--device", device, "--precision", precision]

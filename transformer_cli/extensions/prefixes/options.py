@@ -24,17 +24,10 @@ class PrefixOptions(ExtraOptions):
     """What translations begin with."""
 
     heading = "Input and output"
-    prefix_file: Annotated[Path | None, option("FILE", "Forced target prefixes, one a line.")] = (
-        None
-    )
-
-    def inputs(self) -> list[tuple[str, Path]]:
-        """Return the file of prefixes."""
-        return [] if self.prefix_file is None else [(_NAME, self.prefix_file)]
-
-    def needs(self) -> list[str]:
-        """Return the option if it is given: it constrains the search."""
-        return [name for name, _ in self.inputs()]
+    prefix_file: Annotated[
+        Path | None,
+        option("FILE", "Forced target prefixes, one a line.", use="reads", needs_torch=True),
+    ] = None
 
     def check(self, given: Any) -> None:
         """Raise a UsageError if lines and prefixes are both standard input."""

@@ -32,10 +32,6 @@ class RevisionOptions(ExtraOptions):
         """Raise the same for one of many files."""
         self.check(given)
 
-    def fingerprint(self) -> dict[str, str]:
-        """Return the option if it is given."""
-        return {} if self.fallback is None else {"fallback": self.fallback}
-
     def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
         """Return a translator that revises what it finds."""
         from transformer_cli.extensions.revision import doubts, line_revisers

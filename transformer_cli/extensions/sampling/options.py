@@ -16,7 +16,9 @@ class SamplingOptions(ExtraOptions):
     """Whether translations are drawn."""
 
     heading = "Search"
-    sample: Annotated[int | None, option("SEED", "Sample tokens, with this seed.", min=0)] = None
+    sample: Annotated[
+        int | None, option("SEED", "Sample tokens, with this seed.", min=0, needs_torch=True)
+    ] = None
 
     def check(self, given: Any) -> None:
         """Raise a UsageError if a beam is asked for, which sampling has not."""
@@ -29,14 +31,6 @@ class SamplingOptions(ExtraOptions):
     def check_one(self, given: Any) -> None:
         """Raise the same for one of many files."""
         self.check(given)
-
-    def needs(self) -> list[str]:
-        """Return the option if it is given: only torch draws what depends on nothing else."""
-        return [] if self.sample is None else ["--sample"]
-
-    def fingerprint(self) -> dict[str, str]:
-        """Return the seed."""
-        return {} if self.sample is None else {"sample_seed": str(self.sample)}
 
     def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
         """Return a translator that draws."""

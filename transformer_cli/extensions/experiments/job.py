@@ -19,7 +19,7 @@ from transformer_cli.data.corpus import PairSource
 from transformer_cli.data.kinds import open_split, open_training_text
 from transformer_cli.extensions.corpora.preparing import UnpreparedSplit
 from transformer_cli.extensions.corpora.settings import PATH_KEYS, CorpusData
-from transformer_cli.runs.checkpoint import MANIFEST, find_checkpoint, newest_step
+from transformer_cli.runs.checkpoint import MANIFEST, find_checkpoint, list_checkpoints, parse_step
 from transformer_cli.runs.directory import LOCK, RunDirectory
 from transformer_cli.runs.initialize import load_newest_state
 
@@ -157,7 +157,8 @@ class JobDirectory:
         """Record that a job begins; return what to say about it: 'started', or 'resumed'."""
         resumed = "resumed"
         if job.run is not None:
-            resumed += f" from step {newest_step(job.run.checkpoints):,}"
+            steps = [parse_step(path) or 0 for path in list_checkpoints(job.run.checkpoints)]
+            resumed += f" from step {max(steps, default=0):,}"
         if job.outputs is None:
             assert job.run is not None
             return resumed if job.run.metrics.exists() else "started"

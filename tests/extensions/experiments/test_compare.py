@@ -136,7 +136,7 @@ def test_settings_that_differ_stand_in_a_table(training: Training, other: Path) 
     assert table[1].split() == ["seed", "1", "2", "1", "1"]
     assert table[2].split()[0] == "data.train.src"
     assert table[3] == ""
-    assert max(map(len, lines)) <= 100
+    assert max(map(len, table)) <= 100
 
 
 def test_steps_and_time_are_the_checkpoints(training: Training, own_run: Path) -> None:

@@ -214,7 +214,7 @@ def _measure_clean(arguments: argparse.Namespace, directory: Path) -> None:
 # --- sweep ----------------------------------------------------------------------------------------
 
 _BASE = """\
-data: {kind: copy, symbols: 50, length: 12, train_lines: 4000, test_lines: 100}
+data: {kind: toy}
 tokenizer: {kind: words, min_freq: 1}
 model: {d_model: 64, num_heads: 4, d_ff: 256, num_encoder_layers: 2, num_decoder_layers: 2}
 training:

@@ -1,10 +1,10 @@
 """The smallest proof that all of it works: a model that learns to copy lines exactly."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import torch
+from copied_text import write_copied
 from texts import read_texts
 
 from transformer_cli.config.schema import Config
@@ -25,17 +25,16 @@ from transformer_cli.training.trainer import Trainer
 pytestmark = pytest.mark.long  # what `make demo` shows on the toy corpus
 
 CPU = torch.device("cpu")
-SHIPPED = Path(__file__).parents[1] / "configs" / "copy.yaml"
-SMALLER = (
-    "data.length=6",
-    "data.train_lines=3000",
-    "data.test_lines=50",
-    "model.d_model=32",
-    "model.d_ff=64",
-    "training.epochs=10",
-    "training.batch_tokens=700",
-    "training.schedule={kind: linear, peak: 5e-3, warmup: 50}",
-)
+CONFIG = """\
+tokenizer: {kind: words, min_freq: 1}
+model:
+  {d_model: 32, num_heads: 4, d_ff: 64, num_encoder_layers: 2, num_decoder_layers: 2, dropout: 0.0}
+training:
+  epochs: 10
+  batch_tokens: 700
+  label_smoothing: 0.0
+  schedule: {kind: linear, peak: 5e-3, warmup: 50}
+"""
 
 
 def train(config: Config, run: RunDirectory) -> None:
@@ -56,9 +55,12 @@ def train(config: Config, run: RunDirectory) -> None:
 
 @pytest.fixture(scope="module")
 def translator(tmp_path_factory: pytest.TempPathFactory) -> TorchTranslator:
-    """What a shorter version of the shipped configuration learns, as read from disk."""
-    run = RunDirectory(tmp_path_factory.mktemp("copy") / "run")
-    train(load_config(SHIPPED, SMALLER), run)
+    """What is learned of lines of 6 out of 10 symbols, as read from disk."""
+    directory = tmp_path_factory.mktemp("copy")
+    data = write_copied(directory / "text", 10, 6, train_lines=3000, test_lines=50)
+    (directory / "copy.yaml").write_text(f"data: {data}\n{CONFIG}")
+    run = RunDirectory(directory / "run")
+    train(load_config(directory / "copy.yaml"), run)
     return load_torch_translator(run, "last", CPU, torch.float32)
 
 

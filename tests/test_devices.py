@@ -36,7 +36,7 @@ def config(model: dict[str, Any] | None = None, **training: Any) -> Config:
     layers = {"num_encoder_layers": 1, "num_decoder_layers": 1}
     return Config.model_validate(
         {
-            "data": {"kind": "copy"},
+            "data": {"kind": "toy"},
             "tokenizer": {"kind": "words"},
             "model": {**sizes, **layers, **(model or {})},
             "training": {"batch_tokens": 24, "ema_decay": 0.9, "clip_norm": 1.0, **training},

@@ -5,19 +5,22 @@ import sys
 from pathlib import Path
 
 import pytest
+from copied_text import DATA
 from documents.commands import ROOT
 from installed import has_command
 from test_wheel import PIP, call
 
 PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
 FILES = dict(re.findall(r"^`([\w/]+\.\w+)` .*?^```\w+\n(.*?)^```$", PAGE, flags=re.M | re.S))
-CONFIG = """\
-data: {kind: copy, symbols: 6, length: 4, train_lines: 50, test_lines: 5}
+CONFIG = (
+    f"data: {DATA}\n"
+    + """\
 tokenizer: {kind: words, min_freq: 1}
 model: {d_model: 16, num_heads: 2, d_ff: 32, num_encoder_layers: 1, num_decoder_layers: 1}
 training:
   {max_steps: 5, validate_every: 5, schedule: {kind: halving, peak: 0.01, warmup: 2, every: 2}}
 """
+)
 
 
 @pytest.fixture
@@ -47,4 +50,4 @@ def test_the_example_adds_a_schedule_and_a_command(site: Path, tmp_path: Path) -
     if has_command("config"):
         assert "every: 2" in run("config", "show", "tiny.yaml")
     run("train", "tiny.yaml")
-    assert run("evaluate", "runs/tiny").startswith("test: 5 sentences, greedy, step 5\n")
+    assert run("evaluate", "runs/tiny").startswith("test: 20 sentences, greedy, step 5\n")

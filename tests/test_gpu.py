@@ -62,7 +62,7 @@ def config(dropout: float = 0.0, peak: float = 3e-3, **training: Any) -> Config:
     settings = {"batch_tokens": 512, "epochs": 1000, "max_steps": 20, "schedule": schedule}
     return Config.model_validate(
         {
-            "data": {"kind": "copy"},
+            "data": {"kind": "toy"},
             "tokenizer": {"kind": "words"},
             "model": sizes | {"num_encoder_layers": 1, "num_decoder_layers": 1},
             "training": settings | training,

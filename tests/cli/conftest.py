@@ -7,13 +7,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pytest
+from copied_text import DATA
 from filelock import FileLock
 
 from cli import process
 
 # 200 lines of 5 tokens, 40 lines a batch: 5 steps an epoch, 60 in all.
-TINY = """\
-data: {kind: copy, symbols: 6, length: 4, train_lines: 200, test_lines: 20}
+TINY = (
+    f"data: {DATA}\n"
+    + """\
 tokenizer: {kind: words, min_freq: 1}
 model: {d_model: 16, num_heads: 2, d_ff: 32, num_encoder_layers: 1, num_decoder_layers: 1}
 training:
@@ -23,6 +25,7 @@ training:
   save_every: 10
   schedule: {kind: constant, peak: 1e-2, warmup: 10}
 """
+)
 
 
 @dataclass(frozen=True)

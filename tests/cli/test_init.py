@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from copied_text import FEWER
 from safetensors.torch import load_file
 
 from cli.conftest import Training
@@ -13,7 +14,7 @@ from cli.test_train import contents
 from transformer_cli.runs.checkpoint import find_checkpoint
 
 # Other lines than those of the run to start from, so that learning gives another vocabulary.
-OTHER_LINES = ("--set", "data.train_lines=150")
+OTHER_LINES = ("--set", FEWER)
 
 
 def train(

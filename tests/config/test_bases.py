@@ -11,7 +11,7 @@ from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.config.yaml import load_config
 
 BASE = """\
-data: {kind: copy, symbols: 6}
+data: {kind: toy}
 tokenizer: {kind: sentencepiece, vocab_size: 50}
 training:
   epochs: 10
@@ -209,7 +209,7 @@ def test_a_base_that_cannot_be_read(tmp_path: Path, content: bytes, said: str) -
 
 
 def test_what_is_missing_is_said_of_the_file_that_was_asked_for(tmp_path: Path) -> None:
-    write(tmp_path / "base.yaml", "data: {kind: copy}\n")
+    write(tmp_path / "base.yaml", "data: {kind: toy}\n")
     over = write(tmp_path / "over.yaml", "base: base.yaml\nseed: 3\n")
     assert refusal(over).startswith(f"{over}: tokenizer: missing; give it a kind: ")
 

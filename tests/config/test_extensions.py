@@ -58,7 +58,7 @@ def loud(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 RIDDLES = "data: {kind: riddles, src_lang: de, tgt_lang: en, depth: 5}\n"
-COPY = "data: {kind: copy}\n"
+TOY = "data: {kind: toy}\n"
 
 
 def validate(text: str) -> Config:
@@ -80,7 +80,7 @@ def test_a_section_of_an_added_kind_is_read_and_written() -> None:
 
 @pytest.mark.usefixtures("loud")
 def test_an_added_key_is_read_and_written() -> None:
-    config = validate(COPY + "tokenizer: {kind: words, shout: 2}\n")
+    config = validate(TOY + "tokenizer: {kind: words, shout: 2}\n")
     assert isinstance(config.tokenizer, WordsConfig)
     assert shout(config.tokenizer) == 2
     assert "shout: 2" in dump_config(config)
@@ -89,12 +89,12 @@ def test_an_added_key_is_read_and_written() -> None:
 
 @pytest.mark.usefixtures("loud")
 def test_a_default_is_not_recorded_whether_or_not_it_is_written() -> None:
-    written = validate(COPY + "tokenizer: {kind: words, shout: 0}\n")
-    left_out = validate(COPY + "tokenizer: {kind: words}\n")
+    written = validate(TOY + "tokenizer: {kind: words, shout: 0}\n")
+    left_out = validate(TOY + "tokenizer: {kind: words}\n")
     assert written == left_out
     assert "shout" not in dump_config(written)
     assert not isinstance(written.tokenizer, Shouting)
-    loud = validate(COPY + "tokenizer: {kind: words, shout: 1}\n")
+    loud = validate(TOY + "tokenizer: {kind: words, shout: 1}\n")
     assert [str(each) for each in differences(written, loud)] == ["tokenizer.shout was 0, now 1"]
     assert loud.fingerprint() != written.fingerprint() == left_out.fingerprint()
 
@@ -104,7 +104,7 @@ def test_mistakes_in_added_sections_and_keys_name_their_place() -> None:
     assert refusal("data: {kind: riddles, src_lang: de, tgt_lang: en,\n  dept: 1}\n") == (
         "x.yaml:2: data.dept: unknown key for kind 'riddles'; did you mean 'depth'?"
     )
-    words = COPY + "tokenizer:\n  kind: words\n"
+    words = TOY + "tokenizer:\n  kind: words\n"
     assert refusal(words + "  shout: much\n").startswith(
         "x.yaml:4: tokenizer.shout: expected a whole number, found the text 'much'"
     )
@@ -112,7 +112,7 @@ def test_mistakes_in_added_sections_and_keys_name_their_place() -> None:
     assert refusal(words + "  shout: 300\n") == (
         "x.yaml:4: tokenizer.shout: louder than lines are long"
     )
-    other = COPY + "tokenizer:\n  kind: sentencepiece\n  shout: 2\n"
+    other = TOY + "tokenizer:\n  kind: sentencepiece\n  shout: 2\n"
     assert refusal(other).startswith("x.yaml:4: tokenizer.shout: unknown key for kind")
 
 
@@ -125,8 +125,8 @@ def test_the_json_schema_has_what_is_installed() -> None:
 
 def test_what_is_not_installed_is_named_in_one_line() -> None:
     assert refusal(RIDDLES + "tokenizer: {kind: words}\n").startswith(
-        "x.yaml:1: data.kind: expected 'toy', 'copy'"
+        "x.yaml:1: data.kind: expected 'toy', 'files'"
     )
-    assert refusal(COPY + "tokenizer: {kind: words, shout: 2}\n").startswith(
+    assert refusal(TOY + "tokenizer: {kind: words, shout: 2}\n").startswith(
         "x.yaml:2: tokenizer.shout: unknown key for kind 'words'"
     )

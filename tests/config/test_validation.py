@@ -11,7 +11,7 @@ from transformer_cli.base.errors import ConfigError
 from transformer_cli.config.data_schema import FilesData
 from transformer_cli.config.schema import Config
 
-_REQUIRED = "data: {kind: copy}\ntokenizer: {kind: words}\n"
+_REQUIRED = "data: {kind: toy}\ntokenizer: {kind: words}\n"
 
 
 def _listed(kind: str, *of_core: str) -> str:
@@ -20,7 +20,7 @@ def _listed(kind: str, *of_core: str) -> str:
     return f"{', '.join(others)} or {last}"
 
 
-_DATA = _listed("corpus", "toy", "copy", "files")
+_DATA = _listed("corpus", "toy", "files")
 _TOKENIZERS = _listed("tokenizer", "words", "sentencepiece")
 
 
@@ -138,7 +138,7 @@ def test_wrong_values(text: str, message: str) -> None:
     ],
 )
 def test_wrong_values_in_a_section_with_kinds(tokenizer: str, message: str) -> None:
-    text = f"data: {{kind: copy}}\ntokenizer:\n  kind: words\n  {tokenizer}\n"
+    text = f"data: {{kind: toy}}\ntokenizer:\n  kind: words\n  {tokenizer}\n"
     assert refusal_of(text).startswith(f"x.yaml:4: tokenizer.{message}")
 
 
@@ -168,11 +168,11 @@ def test_paths_of_inheritance_start_here() -> None:
             f"x.yaml:1: data.kind: expected {_DATA}, found the text 'file'; did you mean 'files'?",
         ),
         (
-            "data: {kind: copy}\ntokenizer:\n  kind: [1]\n",
+            "data: {kind: toy}\ntokenizer:\n  kind: [1]\n",
             f"x.yaml:3: tokenizer.kind: expected {_TOKENIZERS}, found a list of 1",
         ),
         (
-            "data: {kind: copy}\ntokenizer:\n  lowercase: true\n",
+            "data: {kind: toy}\ntokenizer:\n  lowercase: true\n",
             f"x.yaml:2: tokenizer.kind: missing; it is {_TOKENIZERS}",
         ),
         (
@@ -180,7 +180,7 @@ def test_paths_of_inheritance_start_here() -> None:
             f"x.yaml: data: missing; give it a kind: {_DATA}",
         ),
         (
-            "data: {kind: copy}\ntokenizer: {kind: words}\n"
+            "data: {kind: toy}\ntokenizer: {kind: words}\n"
             "training:\n  schedule:\n    kind: constant\n",
             "x.yaml:4: training.schedule.peak: missing (peak learning rate)",
         ),
@@ -254,7 +254,7 @@ def test_of_very_many_mistakes_some_are_told() -> None:
 
 def test_a_misspelt_key_is_not_missing() -> None:
     with pytest.raises(ConfigError) as refusal:
-        validate("dta: {kind: copy}\n")
+        validate("dta: {kind: toy}\n")
     assert str(refusal.value) == "x.yaml:1: dta: unknown key; did you mean 'data'?"
     assert [line.split(";")[0] for line in refusal.value.others] == [
         "x.yaml: tokenizer: missing",
@@ -271,7 +271,7 @@ def test_a_misspelt_key_is_not_missing() -> None:
 @pytest.mark.parametrize("side", ["src", "tgt"])
 def test_bpe_dropout_needs_merges(tokenizer: str, side: str) -> None:
     refusal = refusal_of(
-        f"data: {{kind: copy}}\ntokenizer: {tokenizer}\ntraining: {{{side}_bpe_dropout: 0.1}}\n"
+        f"data: {{kind: toy}}\ntokenizer: {tokenizer}\ntraining: {{{side}_bpe_dropout: 0.1}}\n"
     )
     assert "bpe_dropout" in refusal
     assert "model_type: bpe" in refusal
@@ -296,7 +296,7 @@ def test_bpe_dropout_needs_merges(tokenizer: str, side: str) -> None:
     ],
 )
 def test_files_made_elsewhere_are_for_one_side_or_both(tokenizer: str, message: str) -> None:
-    assert refusal_of(f"data: {{kind: copy}}\ntokenizer: {tokenizer}\n") == f"x.yaml:2: {message}"
+    assert refusal_of(f"data: {{kind: toy}}\ntokenizer: {tokenizer}\n") == f"x.yaml:2: {message}"
 
 
 @pytest.mark.parametrize(
@@ -309,7 +309,7 @@ def test_files_made_elsewhere_are_for_one_side_or_both(tokenizer: str, message: 
     ],
 )
 def test_tying_needs_one_vocabulary(tokenizer: dict[str, object], is_one: bool) -> None:
-    settings = {"data": {"kind": "copy"}, "tokenizer": tokenizer, "model": {"tying": "all"}}
+    settings = {"data": {"kind": "toy"}, "tokenizer": tokenizer, "model": {"tying": "all"}}
     if is_one:
         config = Config.model_validate(settings)
         # What is settled by files is not written down, and so can be read again.
@@ -351,8 +351,8 @@ def test_a_key_of_another_section_is_found_there(settings: str, hint: str) -> No
 
 
 def test_a_key_of_another_kind_of_data_is_no_hint() -> None:
-    refusal = refusal_of("data: {kind: copy, split: {val: 3}}\ntokenizer: {kind: words}\n")
-    assert "data.split: unknown key for kind 'copy'" in refusal
+    refusal = refusal_of("data: {kind: toy, split: {val: 3}}\ntokenizer: {kind: words}\n")
+    assert "data.split: unknown key for kind 'toy'" in refusal
     assert "did you mean" not in refusal
 
 

@@ -11,7 +11,7 @@ from transformer_cli.base.errors import ConfigError
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config, load_config
 
-_REQUIRED = "data: {kind: copy}\ntokenizer: {kind: words}\n"
+_REQUIRED = "data: {kind: toy}\ntokenizer: {kind: words}\n"
 
 
 def _refusal(path: Path, *overrides: str) -> str:
@@ -68,7 +68,7 @@ def test_bytes_that_are_not_utf8(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["\ufeff" + _REQUIRED, _REQUIRED.replace("\n", "\r\n")])
 def test_byte_order_marks_and_windows_line_ends(tmp_path: Path, text: str) -> None:
     path = _file(tmp_path, text)
-    assert load_config(path).data.kind == "copy"
+    assert load_config(path).data.kind == "toy"
     path = _file(tmp_path, text + "sed: 3")
     assert _refusal(path) == f"{path}:3: sed: unknown key; did you mean 'seed'?"
 
@@ -139,7 +139,7 @@ def test_another_kind_does_not_take_the_old_ones_keys(tmp_path: Path) -> None:
 
 # --- anything at all ------------------------------------------------------------------------------
 
-_WORDS = ["data", "kind", "copy", "words", "seed", "model", "a", "1", "1e4", "~"]
+_WORDS = ["data", "kind", "toy", "words", "seed", "model", "a", "1", "1e4", "~"]
 _MARKS = [*"'\"\\{}[]#%?-:,|>", "&a", "*a", "!!", "!t"]
 _SPACES = ["\n", "  ", ": ", "- ", "? ", ", ", "|\n", ">\n", "---\n", "\t", "\0", "\x85", "\u2028"]
 _FRAGMENTS = st.sampled_from([*_WORDS, *_MARKS, *_SPACES, _REQUIRED])
@@ -182,7 +182,7 @@ def test_any_override_is_taken_or_refused_in_one_line(
 
 def test_the_dump_has_every_key_in_the_schemas_order(tmp_path: Path) -> None:
     text = dump_config(load_config(_file(tmp_path, _REQUIRED)))
-    assert text.startswith("seed: 1\ninit: null\ndata:\n  kind: copy\n  src_lang: xx\n")
+    assert text.startswith("seed: 1\ninit: null\ndata:\n  kind: toy\n  src_lang: de\n")
     assert "\n  betas: [0.9, 0.98]\n  eps: 1.0e-09\n  clip_norm: 1.0\n  skip_nonfinite: 0\n" in text
     keys = [line.split(":")[0] for line in text.splitlines() if not line.startswith(" ")]
     assert keys[:4] == ["seed", "init", "data", "tokenizer"]

@@ -6,8 +6,6 @@ from transformer_cli.base import registry
 from transformer_cli.base.errors import ConfigError, CorpusError
 from transformer_cli.base.packages import shipped_directory
 from transformer_cli.config.data_schema import (
-    CopyData,
-    DataConfig,
     DataSection,
     FilePair,
     FilesData,
@@ -54,18 +52,17 @@ def files_data() -> FilesData:
 
 def test_split_names() -> None:
     assert open_kind(ToyData(kind="toy")).split_names() == ["train", "val", "test"]
-    assert open_kind(CopyData(kind="copy")).split_names() == ["train", "val", "test"]
     assert open_kind(files_data()).split_names() == ["train", "val", "news", "web"]
 
 
 def test_the_first_test_split_is_what_to_evaluate_on() -> None:
-    assert default_split(CopyData(kind="copy")) == "test"
+    assert default_split(ToyData(kind="toy")) == "test"
     assert default_split(files_data()) == "news"
     assert default_split(files_data().model_copy(update={"test": {}})) == "val"
 
 
-@pytest.mark.parametrize("data", [ToyData(kind="toy"), CopyData(kind="copy")])
-def test_an_unknown_split_lists_those_there_are(data: DataConfig) -> None:
+def test_an_unknown_split_lists_those_there_are() -> None:
+    data = ToyData(kind="toy")
     with pytest.raises(CorpusError) as error:
         load_split(data, "dev")
     names = ", ".join(open_kind(data).split_names())
@@ -124,50 +121,6 @@ def test_where_there_are_no_toy_files_the_error_says_who_writes_them(
     )
 
 
-# --- copy -----------------------------------------------------------------------------------------
-
-
-def test_copy_lines_are_their_own_translation() -> None:
-    data = CopyData(kind="copy", symbols=12, length=7, train_lines=300, test_lines=50)
-    for split, lines in (("train", 300), ("val", 50), ("test", 50)):
-        text = load_split(data, split)
-        assert len(text) == lines
-        assert text.src == text.tgt
-        assert {len(line.split(" ")) for line in text.src} == {7}
-        symbols = {symbol for line in text.src for symbol in line.split(" ")}
-        assert symbols == {str(number) for number in range(1, 13)}
-
-
-def test_copy_lines_are_the_same_every_time() -> None:
-    data = CopyData(kind="copy", train_lines=20, test_lines=20)
-    texts = [load_split(data, split) for split in ("train", "val", "test")]
-    assert texts == [load_split(data, split) for split in ("train", "val", "test")]
-    assert len({line for text in texts for line in text.src}) == 60
-    # Worked out once: any machine, process and Python draws the same.
-    assert texts[0].src[0] == "7 3 10 7 1 1 7 2 2 1"
-
-
-def test_more_training_lines_leave_the_other_splits_alone() -> None:
-    few = CopyData(kind="copy", train_lines=10, test_lines=20)
-    many = CopyData(kind="copy", train_lines=500, test_lines=20)
-    assert load_split(few, "test") == load_split(many, "test")
-    assert load_split(few, "train").src == load_split(many, "train").src[:10]
-
-
-def test_no_tested_copy_line_was_trained_on() -> None:
-    # 1024 possible lines, of which 4000 draws would leave out hardly any.
-    data = CopyData(kind="copy", symbols=2, length=10, train_lines=4000, test_lines=200)
-    train = set(load_split(data, "train").src)
-    assert train.isdisjoint(load_split(data, "val").src)
-    assert train.isdisjoint(load_split(data, "test").src)
-    assert len(train) > 700
-
-
-def test_a_tiny_copy_task_still_has_its_lines() -> None:
-    data = CopyData(kind="copy", symbols=2, length=1, train_lines=30, test_lines=5)
-    assert [len(load_split(data, split)) for split in ("train", "val", "test")] == [30, 5, 5]
-
-
 # --- kinds of extensions --------------------------------------------------------------------------
 
 
@@ -203,6 +156,8 @@ def test_an_extension_can_add_text_to_train(
     entry = registry.Entry("fake", "test", {"keys": (key,)}, "")
     text = ParallelText(["more"], ["mehr"])
     monkeypatch.setattr(registry.Entry, "load", lambda *_: lambda _: {"fake": text})
-    monkeypatch.setattr(registry, "entries", lambda _: {"fake": entry})
-    data = CopyData(kind="copy", train_lines=2)
+    monkeypatch.setattr(
+        registry, "entries", lambda what: {"fake": entry} if what == "mixing" else {}
+    )
+    data = files_data().model_copy(update={"symbols": 3})
     assert list(open_training_text(data).pairs())[2:] == added

@@ -12,7 +12,6 @@ from documents.commands import ROOT, Block, blocks
 
 # What the training is cut short by.
 FEW_STEPS = ["--set", "training.max_steps=20"]
-FEW_LINES = "kind: copy\n  train_lines: 200\n  test_lines: 20"
 
 
 def _blocks(title: str) -> list[Block]:
@@ -70,7 +69,7 @@ def test_the_sweep_tutorial_leads_to_a_p_value(is_whole: bool, tmp_path: Path) -
         out = finished.out
         followed += 1
         if followed == 1:
-            _shorten(tmp_path / "configs" / "copy.yaml")
+            _shorten(tmp_path / "configs" / "toy.yaml")
         if followed == 2:
             assert "10 runs, 1 at a time: about " in out
             if not is_whole:
@@ -81,7 +80,7 @@ def test_the_sweep_tutorial_leads_to_a_p_value(is_whole: bool, tmp_path: Path) -
 
 def _shorten(config: Path) -> None:
     text = config.read_text(encoding="utf-8")
-    config.write_text(text.replace("epochs: 12", "epochs: 1").replace("kind: copy", FEW_LINES))
+    config.write_text(text.replace("epochs: 20", "max_steps: 20").replace("128", "32"))
 
 
 # The captions and the programs' messages, on a small scale.

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from transformer_cli.base.errors import CorpusError
-from transformer_cli.config.data_schema import CopyData
+from transformer_cli.config.data_schema import ToyData
 from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig, TrainingConfig
 from transformer_cli.config.tokenizer_schema import WordsConfig
 from transformer_cli.data.batches import collate
@@ -209,7 +209,7 @@ def test_mean_loss_leaves_no_gradients() -> None:
 
 def random_translator() -> TorchTranslator:
     config = Config(
-        data=CopyData(kind="copy"),
+        data=ToyData(kind="toy"),
         tokenizer=WordsConfig(kind="words"),
         model=MODEL,
         training=TrainingConfig(max_length=MAX_POSITIONS - 1),

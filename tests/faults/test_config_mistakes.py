@@ -8,6 +8,7 @@ import pytest
 from cli.conftest import TINY, Training
 from cli.process import Finished, assert_refused, run
 from cli.same import assert_same_run
+from copied_text import DATA
 from installed import has_command
 
 
@@ -39,9 +40,7 @@ MISTAKES = {
         "5: training.epochs: expected a whole number, found the text 'a dozen'",
     ),
     "a number for a section": (
-        tiny(
-            "data: {kind: copy, symbols: 6, length: 4, train_lines: 200, test_lines: 20}", "data: 3"
-        ),
+        tiny(f"data: {DATA}", "data: 3"),
         "1: data: expected keys and values, found 3",
     ),
     "a fraction for a number of things": (
@@ -134,7 +133,7 @@ def test_several_mistakes_are_a_line_each(tmp_path: Path) -> None:
         (["training.clip_norm=null"], "training.clip_norm was 1.0, now null"),
         (["tokenizer.lowercase=true"], "tokenizer.lowercase was false, now true"),
         (["training.betas=[0.9, 0.9]"], "training.betas was [0.9, 0.98], now [0.9, 0.9]"),
-        (["seed=2", "data.length=5"], "seed was 1, now 2; data.length was 4, now 5"),
+        (["seed=2", "data.src_lang=de"], "seed was 1, now 2; data.src_lang was xx, now de"),
     ],
 )
 def test_changed_settings(

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 from transformer_cli.base.errors import ConfigError, CorpusError, UsageError
 from transformer_cli.base.text_files import find_compressed_ending
-from transformer_cli.config.data_schema import CopyData
+from transformer_cli.config.data_schema import ToyData
 from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig, TrainingConfig
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig, WordsConfig
 from transformer_cli.config.yaml import dump_config, load_config
@@ -236,7 +236,7 @@ KINDS = [*LANGUAGES, "bpe-bytes", "unigram-bytes-lower", "bpe", "unigram"]
 @cache
 def translator(kind: str) -> TorchTranslator:
     config = Config(
-        data=CopyData(kind="copy"),
+        data=ToyData(kind="toy"),
         tokenizer=WordsConfig(kind="words"),
         model=ModelConfig(
             d_model=8,

@@ -87,8 +87,6 @@ def test_finite_weights_whose_sum_is_not_are_weights(own_run: Path) -> None:
         ("decoding.beam_size", 10**9, "1000"),
         ("decoding.batch_tokens", 2**31 - 1, "1048576"),
         ("decoding.max_length_ratio", 1000, "100"),
-        ("data.train_lines", 2**31 - 1, "10000000"),
-        ("data.test_lines", 10**10, "10000000"),
     ],
 )
 def test_a_number_that_would_fill_the_memory_is_named(
@@ -103,12 +101,6 @@ def test_a_number_that_would_fill_the_memory_is_named(
     settings.write_text("\n".join(lines) + "\n")
     said = f"{settings}:{place + 1}: {key}: expected at most {most}"
     assert_refused(limited("translate", own_run), 2, said)
-
-
-def test_many_long_lines_are_too_many_symbols(config: Path) -> None:
-    asked = ["--set", "data.length=10000", "--set", "data.train_lines=1000000"]
-    refused = limited("train", config, *asked, "--run-dir", config.parent / "new")
-    assert_refused(refused, 2, "data.train_lines: 10,000,000,000 symbols in all; at most")
 
 
 @pytest.mark.parametrize(

@@ -20,10 +20,11 @@ from pathlib import Path
 import pytest
 from cli.process import PATIENCE, run, start
 from cli.same import assert_same_run
+from copied_text import write_copied
 
 SAVE_EVERY, VALIDATE_EVERY = 20, 100
 EXPERIMENT = f"""\
-data: {{kind: copy, symbols: 20, length: 6, train_lines: 3000, test_lines: 60}}
+data: DATA
 tokenizer: {{kind: words, min_freq: 1}}
 model: {{d_model: 32, num_heads: 2, d_ff: 64, num_encoder_layers: 1, num_decoder_layers: 1}}
 training:
@@ -218,7 +219,8 @@ def test_a_training_killed_at_random_ends_as_one_left_alone(
     tmp_path: Path, kills: int, max_steps: int
 ) -> None:
     config = tmp_path / "killed.yaml"
-    config.write_text(f"{EXPERIMENT}  max_steps: {max_steps}\n")
+    data = write_copied(config.parent / "text", 20, 6, train_lines=3000, test_lines=60)
+    config.write_text(EXPERIMENT.replace("DATA", data) + f"  max_steps: {max_steps}\n")
     draws = random.Random(1)
     aims = [*FIRST_AIMS, *draws.choices(list(AIMS), list(AIMS.values()), k=kills)][:kills]
     directory = tmp_path / "run"

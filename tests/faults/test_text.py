@@ -10,18 +10,21 @@ import pytest
 from cli import process
 from cli.conftest import Training
 from cli.process import Finished, assert_refused, run
+from copied_text import DATA
 
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.text.lines import decode_lines
 from transformer_cli.text.sentencepiece import SentencePieceTokenizer, learn_model
 from transformer_cli.text.words import SpacyWords
 
-SUBWORDS = """\
-data: {kind: copy, symbols: 6, length: 4, train_lines: 200, test_lines: 20}
+SUBWORDS = (
+    f"data: {DATA}\n"
+    + """\
 tokenizer: {kind: sentencepiece, model_type: MODEL_TYPE, vocab_size: 270, byte_fallback: true}
 model: {d_model: 16, num_heads: 2, d_ff: 32, num_encoder_layers: 1, num_decoder_layers: 1}
 training: {max_steps: 20, batch_tokens: 200, schedule: {kind: constant, peak: 1e-2}}
 """
+)
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,8 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
+import yaml
+from copied_text import DATA
 from texts import read_texts
 
 from inference.translators import (
@@ -21,7 +23,7 @@ from inference.translators import (
 )
 from transformer_cli.base.errors import CheckpointError, RunError
 from transformer_cli.config.choices import LONGEST_SOURCE
-from transformer_cli.config.data_schema import CopyData
+from transformer_cli.config.data_schema import FilesData
 from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig
 from transformer_cli.config.tokenizer_schema import WordsConfig
 from transformer_cli.inference.engine import Hypothesis, SearchEngine
@@ -262,7 +264,7 @@ def test_searching_changes_what_it_is_told() -> None:
 
 CPU = torch.device("cpu")
 RUN_CONFIG = Config(
-    data=CopyData(kind="copy", symbols=5, length=4, train_lines=30, test_lines=4),
+    data=FilesData.model_validate(yaml.safe_load(DATA)),
     tokenizer=WordsConfig(kind="words", min_freq=1),
     model=ModelConfig(d_model=8, num_heads=2, d_ff=8, num_encoder_layers=1, num_decoder_layers=1),
     decoding=DecodingConfig(beam_size=2),
@@ -277,7 +279,7 @@ def prepared_run(path: Path) -> RunDirectory:
 
 
 def model_of_step(step: int) -> Transformer:
-    return build_model(RUN_CONFIG.model, 9, 9, PAD_ID, seed=100 + step)
+    return build_model(RUN_CONFIG.model, 10, 10, PAD_ID, seed=100 + step)
 
 
 @pytest.fixture(scope="module")
@@ -310,7 +312,7 @@ def test_a_loaded_run_translates(run: RunDirectory) -> None:
     translations = translator.translate(["1 2 3 4", "", "5 5 unseen 1"])
     assert len(translations) == 3
     assert translations[1] == ""
-    assert {word for line in translations for word in line.split()} <= set("12345")
+    assert {word for line in translations for word in line.split()} <= set("123456")
 
 
 def test_no_run_is_an_error_of_one_line(tmp_path: Path) -> None:

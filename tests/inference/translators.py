@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from transformer_cli.config.data_schema import CopyData
+from transformer_cli.config.data_schema import ToyData
 from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig, TrainingConfig
 from transformer_cli.config.tokenizer_schema import WordsConfig
 from transformer_cli.inference.engine import Hypothesis, SearchOptions
@@ -67,7 +67,7 @@ def random_translator(
         size: entries of both vocabularies.
     """
     config = Config(
-        data=CopyData(kind="copy"),
+        data=ToyData(kind="toy"),
         tokenizer=WordsConfig(kind="words"),
         model=ModelConfig(
             d_model=16,

@@ -26,7 +26,7 @@ Weights = dict[str, Tensor]
 def a_run(directory: Path, *checkpoints: Weights) -> Path:
     """A run directory with these checkpoints, at the steps 10, 20, …"""
     settings = directory.parent / f"{directory.name}.yaml"
-    settings.write_text("data: {kind: copy}\ntokenizer: {kind: words}\n")
+    settings.write_text("data: {kind: toy}\ntokenizer: {kind: words}\n")
     run = RunDirectory(directory)
     run.tokenizer.mkdir(parents=True)
     run.checkpoints.mkdir()

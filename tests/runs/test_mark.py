@@ -19,11 +19,11 @@ from transformer_cli.runs.directory import (
 )
 from transformer_cli.runs.initialize import initialize_run
 
-MINE = "# mine\ndata: {kind: copy}\ntokenizer: {kind: words}\n"
+MINE = "# mine\ndata: {kind: toy}\ntokenizer: {kind: words}\n"
 
 
 def settings(**sections: Any) -> Config:
-    required = {"data": {"kind": "copy"}, "tokenizer": {"kind": "words"}}
+    required = {"data": {"kind": "toy"}, "tokenizer": {"kind": "words"}}
     return Config.model_validate({**required, **sections})
 
 

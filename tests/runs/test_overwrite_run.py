@@ -15,7 +15,7 @@ from transformer_cli.base.errors import RunError, TokenizerError
 from transformer_cli.config.schema import Config
 from transformer_cli.config.setting_tree import Node, Place
 from transformer_cli.runs.directory import RunDirectory, lock_run
-from transformer_cli.runs.initialize import begin_run, initialize_run, rename_run
+from transformer_cli.runs.initialize import begin_run, initialize_run, record_settings, rename_run
 
 
 class KilledError(BaseException):
@@ -23,7 +23,7 @@ class KilledError(BaseException):
 
 
 def settings(**sections: Any) -> Config:
-    required = {"data": {"kind": "copy"}, "tokenizer": {"kind": "words"}}
+    required = {"data": {"kind": "toy"}, "tokenizer": {"kind": "words"}}
     return Config.model_validate({**required, **sections})
 
 
@@ -186,39 +186,25 @@ def test_what_cannot_be_renamed_is_named(
         begin(run)
 
 
-def test_settings_that_nothing_was_trained_with_are_not_kept(run: RunDirectory) -> None:
-    def begin_with_a_beam(is_training: bool, fail: bool = False) -> None:
-        changed = settings(decoding={"beam_size": 4})
-        with begin_run(run, changed, False, NO_FILE, is_training):
-            assert run.load_config() == changed
-            if fail:
-                raise KeyboardInterrupt
-
+@pytest.mark.parametrize("is_finished", [False, True])
+def test_settings_are_recorded_once_a_training_begins(run: RunDirectory, is_finished: bool) -> None:
     before = contents(run)
-    with suppress(KeyboardInterrupt):
-        begin_with_a_beam(is_training=True, fail=True)
-    assert contents(run) == before
-    begin_with_a_beam(is_training=False)
-    assert contents(run) == before
-    begin_with_a_beam(is_training=True)
-    assert contents(run) != before
+    changed = settings(
+        decoding={"beam_size": 4}, training={**settings().training.model_dump(), "epochs": 99}
+    )
+    with begin_run(run, changed, False, NO_FILE):
+        assert contents(run) == before
+        record_settings(run, changed, NO_FILE, is_finished)
+    recorded = run.load_config()
+    assert recorded.decoding == changed.decoding
+    # Of a training that has ended, the record keeps what it was trained with.
+    trained = settings() if is_finished else changed
+    assert recorded.training == trained.training
 
 
-@pytest.mark.parametrize(
-    "name", [None, "notes.txt", "tokenizer/notes.txt", "checkpoints/notes.txt"]
-)
-def test_of_a_run_that_cannot_begin_nothing_is_left_but_what_is_a_users(
-    tmp_path: Path, name: str | None
-) -> None:
+def test_a_run_that_could_not_begin_can_begin_again(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path / "run")
     with suppress(TokenizerError), begin_run(run, settings(), False, NO_FILE):
-        (run.path / "tokenizer").mkdir()
-        (run.path / "tokenizer/tokenizer.json").write_text("half")
-        if name is not None:
-            (run.path / name).write_text("mine")
         raise TokenizerError("too large a vocab_size")
-    assert run.path.exists() == (name is not None)
-    if name is not None:
-        assert contents(run)[name] == "mine"
-        (run.path / name).unlink()
-        begin(run)
+    begin(run, seed=3, overwrite=False)
+    assert run.load_config() == settings(seed=3)

@@ -10,12 +10,17 @@ import pytest
 from transformer_cli.base import registry
 from transformer_cli.base.errors import ConfigError, RunError, UsageError
 from transformer_cli.config.schema import Config
+from transformer_cli.config.setting_tree import Node, Place
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.initialize import initialize_run
+from transformer_cli.runs.initialize import initialize_run, record_settings
+
+NO_FILE = Node({}, Place("no file"))
+
+BACK = {"kind": "toy", "src_lang": "en", "tgt_lang": "de"}
 
 
 def settings(**sections: Any) -> Config:
-    required = {"data": {"kind": "copy"}, "tokenizer": {"kind": "words"}}
+    required = {"data": {"kind": "toy"}, "tokenizer": {"kind": "words"}}
     return Config.model_validate({**required, **sections})
 
 
@@ -92,9 +97,10 @@ def test_what_is_no_run_has_no_settings(tmp_path: Path) -> None:
         ("mien", "there is nothing of that name; did you mean '{runs}/mine'?"),
         ("other", "there is nothing of that name; make one with: transformer-cli train CONFIG"),
         ("", "but it holds runs: {runs}/mine; name one of them"),
-        ("mine/checkpoints/step-00000001", "it lies in a run; name that: {runs}/mine"),
-        ("mine/checkpoints", "it lies in a run; name that: {runs}/mine"),
-        ("mine/config.yaml", "it lies in a run; name that: {runs}/mine"),
+        (
+            "mine/checkpoints",
+            "it has no config.yaml; make one with: transformer-cli train CONFIG",
+        ),
         (
             "mine/checkpoints/step-9",
             "there is nothing of that name; make one with: transformer-cli train CONFIG",
@@ -107,33 +113,6 @@ def test_what_is_near_a_run_leads_to_it(trained: RunDirectory, name: str, advice
         RunDirectory(path).load_config()
     advice = advice.format(runs=trained.path.parent, path=path)
     assert str(error.value) == f"{path}: not a run directory, {advice}"
-
-
-def test_a_directory_far_above_runs_lists_them(trained: RunDirectory) -> None:
-    above = trained.path.parent.parent
-    for number in range(12):
-        make_trained(trained.path.parent / f"run-{number:02}")
-    with pytest.raises(RunError) as error:
-        RunDirectory(above).load_config()
-    runs = trained.path.parent
-    assert f": not a run directory, but it holds runs: {runs}/mine, {runs}/run-00, " in str(
-        error.value
-    )
-    assert str(error.value).endswith(f"{runs}/run-08 and 3 more; name one of them")
-
-
-def test_a_directory_of_runs_in_groups_leads_to_the_trained_ones(tmp_path: Path) -> None:
-    make_trained(tmp_path / "runs" / "a=1" / "seed-1")
-    make_trained(tmp_path / "runs" / "a=2" / "seed-1")
-    untrained = tmp_path / "data" / "fd9dcf32a095"
-    untrained.mkdir(parents=True)
-    (untrained / "config.yaml").touch()
-    with pytest.raises(RunError) as error:
-        RunDirectory(tmp_path).load_config()
-    runs = f"{tmp_path}/runs/a=1/seed-1, {tmp_path}/runs/a=2/seed-1"
-    assert str(error.value).endswith(f", but it holds runs: {runs}; name one of them")
-    with pytest.raises(RunError, match="it has no config"):
-        RunDirectory(tmp_path / "data").load_config()
 
 
 def test_the_same_settings_go_on(trained: RunDirectory) -> None:
@@ -165,7 +144,7 @@ def test_a_full_disk_is_a_run_error(trained: RunDirectory, monkeypatch: pytest.M
 
     monkeypatch.setattr(Path, "write_bytes", no_room)
     with pytest.raises(RunError, match="cannot be written: No space left on device"):
-        initialize_run(trained, settings(decoding={"beam_size": 4}))
+        record_settings(trained, settings(decoding={"beam_size": 4}), NO_FILE, is_finished=False)
     assert contents(trained) == before
 
 
@@ -182,7 +161,7 @@ def test_a_full_disk_is_a_run_error(trained: RunDirectory, monkeypatch: pytest.M
         ({"training": {"rdrop_alpha": 5.0}}, "training.rdrop_alpha was 0.0, now 5.0"),
         ({"training": {"schedule": {"kind": "noam", "warmup": 7}}}, "warmup was 4000, now 7"),
         ({"tokenizer": {"kind": "words", "min_freq": 1}}, "tokenizer.min_freq was 2, now 1"),
-        ({"data": {"kind": "copy", "length": 3}}, "data.length was 10, now 3"),
+        ({"data": BACK}, "data.src_lang was de, now en"),
         ({"init": "/runs/other"}, "init was null, now /runs/other"),
         ({"training": {"betas": [0.9, 0.9]}}, "betas was [0.9, 0.98], now [0.9, 0.9]"),
         ({"seed": 2, "training": {"epochs": 11, "eps": 1.0}}, "1, now 2; training.eps was 1e-09"),
@@ -214,6 +193,8 @@ def test_a_trained_run_refuses_other_settings(
 def test_a_trained_run_may_change_its_end(trained: RunDirectory, changes: dict[str, Any]) -> None:
     before = contents(trained)
     initialize_run(trained, settings(**changes))
+    assert contents(trained) == before
+    record_settings(trained, settings(**changes), NO_FILE, is_finished=False)
     assert trained.load_config() == settings(**changes)
     after = contents(trained)
     assert after.pop("config.yaml") != before.pop("config.yaml")
@@ -223,8 +204,7 @@ def test_a_trained_run_may_change_its_end(trained: RunDirectory, changes: dict[s
 @pytest.mark.parametrize(
     "changes",
     [
-        {"data": {"kind": "copy", "train_lines": 5}},
-        {"data": {"kind": "toy"}},
+        {"data": BACK},
         {"tokenizer": {"kind": "words", "lowercase": True}},
         {"tokenizer": {"kind": "sentencepiece"}, "seed": 3},
         {"init": "/runs/other"},

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from copied_text import DATA
 
 import transformer_cli
 
@@ -76,12 +77,14 @@ provides = {
     "tokenizer": {"characters": {"settings": "settings:CharactersConfig", "load": "kind:Manifest"}}
 }
 """
-EXPERIMENT = """\
-data: {kind: copy, symbols: 6, length: 4, train_lines: 200, test_lines: 20}
+EXPERIMENT = (
+    f"data: {DATA}\n"
+    + """\
 tokenizer: {kind: characters}
 model: {d_model: 16, num_heads: 2, d_ff: 32, tying: all}
 training: {batch_tokens: 400, max_steps: 3}
 """
+)
 # One process imports torch once.
 COMMANDS = """
 from transformer_cli.cli import app

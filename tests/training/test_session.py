@@ -51,7 +51,7 @@ def config(tokenizer: dict[str, Any] | None = None, **training: Any) -> Config:
     }
     return Config.model_validate(
         {
-            "data": {"kind": "copy"},
+            "data": {"kind": "toy"},
             "tokenizer": tokenizer or {"kind": "words"},
             "model": sizes | layers,
             "training": settings | training,

@@ -58,7 +58,7 @@ def config(dropout: float = 0.0, seed: int = 1, **training: Any) -> Config:
     return Config.model_validate(
         {
             "seed": seed,
-            "data": {"kind": "copy"},
+            "data": {"kind": "toy"},
             "tokenizer": {"kind": "words"},
             "model": sizes | layers,
             "training": settings | training,

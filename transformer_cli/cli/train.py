@@ -28,7 +28,7 @@ with lazy_imports():
     from transformer_cli.data import kinds
     from transformer_cli.evaluation import best_checkpoint, scoring as evaluations
     from transformer_cli.model import device as devices
-    from transformer_cli.runs import checkpoint, directory, initialize, metrics_log, trained_model
+    from transformer_cli.runs import directory, initialize, metrics_log
     from transformer_cli.text import tokenizer
     from transformer_cli.training import (
         preparation,
@@ -103,9 +103,6 @@ def _make_request(given: TrainOptions) -> "preparation.TrainRequest":
     starts_again = given.overwrite and not ranks.restarts
     if not starts_again:
         initialize.check_resumable(run, config)
-    hint = trained_model.describe_inherited_init(config, root, files[1:])
-    if ranks.is_main and hint:
-        log(hint)
     return preparation.TrainRequest(
         config=config,
         root=root,
@@ -128,7 +125,9 @@ def _open_training(
     ranks = Ranks.from_env()
     device = devices.choose_device(given.device, ranks)
     # Before any text is read, which may take hours.
-    preparation.check_training(config, None, device, ranks)
+    observers: list[sessions.Observer] = [e.load()() for e in entries("observer").values()]
+    for observer in observers:
+        observer.check(config, None, device, ranks)
     begun = None if request.overwrite else run
     earlier = metrics_log.last_session(run.metrics) if begun else {}
     dtype = devices.choose_training_precision(given.precision, device, earlier.get("precision"))
@@ -137,11 +136,13 @@ def _open_training(
     is_there = ranks.is_main and begun is not None and begun.config.is_file()
     previous = run.load_config() if is_there else None
     with ranks.init(device) as ranks, preparation.open_data(request, ranks) as data:
+        for observer in observers:
+            observer.check(config, data.vocab_sizes, device, ranks)
         trainer = preparation.build_trainer(config, data, run, device, dtype, ranks)
         validator = evaluations.build_validator(config, data, trainer, metrics, select)
         for note in notes:  # on scores, once the training is sure to begin
             log(note)
-        yield summary.PlannedTraining(request, data, trainer, validator, previous)
+        yield summary.PlannedTraining(request, data, trainer, validator, observers, previous)
 
 
 def _preview(planned: "summary.PlannedTraining") -> str:
@@ -149,7 +150,7 @@ def _preview(planned: "summary.PlannedTraining") -> str:
     trainer, run = planned.trainer, planned.run
     state = None if planned.request.overwrite else initialize.load_newest_state(run)
     is_complete = state is not None and state.is_final(planned.config.training)
-    trainer.step = 0 if planned.request.overwrite else checkpoint.newest_step(run.checkpoints)
+    trainer.step = 0 if state is None else state.step
     planned = replace(planned, is_complete=is_complete)
     return "\n".join(align_columns(summary.summarize_training(planned), left=2))
 
@@ -163,9 +164,12 @@ def _run(planned: "summary.PlannedTraining") -> "tuple[sessions.Session, int | N
         trainer,
         tokenizer.fingerprint(run.tokenizer),
         planned.validator,
-        observers=[entry.load()() for entry in entries("observer").values()],
+        planned.observers,
     )
     planned = replace(planned, is_complete=session.is_finished)
+    if trainer.ranks.is_main:
+        root = planned.request.root
+        initialize.record_settings(run, planned.config, root, session.is_finished)
     for line in align_columns(summary.summarize_training(planned), left=2):
         log(line)
     with stop_requests(STOPPING) as requested:

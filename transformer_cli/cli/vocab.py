@@ -52,7 +52,6 @@ def vocab(given: VocabOptions) -> None:
         overwrite=given.overwrite,
         allow_suspect_data=given.allow_suspect_data,
         open_executor=workers.find_executor(given.extras, run.path),
-        is_training=False,
     )
     with preparation.open_data(request, SINGLE_PROCESS) as data:
         blank_train, blank_val = data.texts.train.stats.blank, data.texts.blank_in_val

@@ -116,34 +116,6 @@ class ToyData(GermanEnglish):
     kind: Literal["toy"]
 
 
-_MAX_SYMBOLS = 10**8
-
-
-class CopyData(DataSection):
-    """The copy task: lines of random symbols that are their own translation."""
-
-    kind: Literal["copy"]
-    symbols: Annotated[int, Field(ge=2, le=10**6)] = setting(10, "number of different symbols")
-    length: Annotated[int, Field(gt=0, le=10**4)] = setting(10, "symbols in a line")
-    train_lines: Annotated[int, Field(gt=0, le=10**7)] = setting(
-        4000, "lines in the training split"
-    )
-    test_lines: Annotated[int, Field(gt=0, le=10**7)] = setting(200, "lines in val and in test")
-    src_lang: Literal["xx"] = setting("xx", "no language")
-    tgt_lang: Literal["xx"] = setting("xx", "no language")
-
-    @model_validator(mode="after")
-    def _fits_into_memory(self) -> Self:
-        for key in ("train_lines", "test_lines"):
-            symbols = getattr(self, key) * self.length
-            if symbols > _MAX_SYMBOLS:
-                raise ValueError(
-                    f"{key}: {symbols:,} symbols in all; at most {_MAX_SYMBOLS:,}, which are made "
-                    "in memory"
-                )
-        return self
-
-
 class FilesData(DataSection):
     """Any parallel text, as pairs of files."""
 
@@ -164,5 +136,5 @@ class FilesData(DataSection):
 
 DataConfig = Annotated[
     DataSection,
-    Kinds("corpus", ToyData, CopyData, FilesData),
+    Kinds("corpus", ToyData, FilesData),
 ]

@@ -4,8 +4,6 @@ An extension adds a kind by a manifest entry of the interface ``corpus``, whose 
 subclass of ``CorpusKind``.
 """
 
-import hashlib
-import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -16,14 +14,10 @@ from transformer_cli.base import registry
 from transformer_cli.base.errors import ConfigError, CorpusError, MissingTextError, did_you_mean
 from transformer_cli.base.locations import find_files, is_here
 from transformer_cli.base.packages import TOY, shipped_directory
-from transformer_cli.config.data_schema import CopyData, DataSection, FilePair, FilesData, ToyData
+from transformer_cli.config.data_schema import DataSection, FilePair, FilesData, ToyData
 from transformer_cli.data.corpus import PairSource, ParallelFiles, ParallelText, concatenate
 
 D = TypeVar("D", bound=DataSection)
-
-# Three lines in four are for training, so this many draws of the wrong kind (0.75^200) mean that
-# there is no line of the right one.
-_MAX_DRAWS = 200
 
 
 class Preparation(NamedTuple):
@@ -143,46 +137,11 @@ class ToyKind(CorpusKind[ToyData]):
         )
 
 
-class CopyKind(CorpusKind[CopyData]):
-    """The copy task."""
-
-    def split_names(self) -> list[str]:
-        """Return the names of the three splits."""
-        return ["train", "val", "test"]
-
-    def open_split(self, split: str, place: Path | None) -> ParallelText:
-        """Draw the lines."""
-        return copy_lines(self.data, split)
-
-
-def copy_lines(data: CopyData, split: str) -> ParallelText:
-    """Draw lines of the copy task, such as ``3 1 10 7``, the same ones every time.
-
-    No line of ``val`` or ``test`` is in ``train``, except where there are so few possible lines
-    (a handful of symbols, a line of one or two) that a side would have none left.
-    """
-    generator = random.Random(f"copy task, {split}")
-    symbols = [str(number) for number in range(1, data.symbols + 1)]
-    training = split == "train"
-
-    def draw() -> str:
-        for _ in range(_MAX_DRAWS):
-            line = " ".join(generator.choices(symbols, k=data.length))
-            # A line is for training or not by itself alone, so that splits are disjoint.
-            if (hashlib.sha256(line.encode()).digest()[0] >= 64) == training:
-                break
-        return line
-
-    lines = [draw() for _ in range(data.train_lines if training else data.test_lines)]
-    return ParallelText(lines, list(lines))
-
-
 # --- the text of a configuration ------------------------------------------------------------------
 
 _KINDS: dict[str, type[CorpusKind[Any]]] = {
     "files": FilesKind,
     "toy": ToyKind,
-    "copy": CopyKind,
 }
 
 

@@ -14,8 +14,6 @@ from transformer_cli.base.errors import (
     ConfigError,
     CorpusError,
     RunError,
-    SuspectTextError,
-    TokenizerError,
 )
 from transformer_cli.base.files import read_small
 from transformer_cli.base.locations import fetched_from, find_files, is_local, locate, text_path
@@ -24,17 +22,12 @@ from transformer_cli.base.text_files import write_text
 from transformer_cli.base.writing import TEMPORARY_MARK, remove_leftovers
 from transformer_cli.config.differences import Difference, differences
 from transformer_cli.config.schema import Config
-from transformer_cli.config.sections import find_owners
 from transformer_cli.config.setting_tree import Node, iter_leaves, join_keys
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.runs.checkpoint import Checkpoint, TrainingState, list_checkpoints
 from transformer_cli.runs.directory import (
-    CONFIG,
-    LOCK,
     LOCKED,
-    MARK,
     UNLOCKED,
-    WRITTEN_WHOLE,
     RunDirectory,
     lock_run,
     write_mark,
@@ -44,64 +37,49 @@ _SHAPES_DATA = ("data.", "tokenizer.", "init")
 
 
 @contextmanager
-def begin_run(
-    run: RunDirectory,
-    config: Config,
-    overwrite: bool,
-    root: Node,
-    is_training: bool = True,
-) -> Iterator[None]:
+def begin_run(run: RunDirectory, config: Config, overwrite: bool, root: Node) -> Iterator[None]:
     """Lock and initialize a run while the block runs; ``root`` is what ``config`` was read from.
 
     With ``overwrite``, a run that has checkpoints is renamed, which is logged, and the data of one
-    without is made again. If the block fails, or ``is_training`` is false, a run keeps the settings
-    that its checkpoints were trained with, unless it has got new checkpoints.
+    without is made again. A run that has checkpoints keeps the record of the settings that they
+    were trained with until ``record_settings``.
     """
     # Before an earlier run is renamed: a new one may be started from its config.yaml.
-    beginnings = {
-        run.path / name: entry.load("begin")(run, config, root)
-        for name, entry in registry.entries("run file").items()
-        if "begin" in entry.facts
-    }
+    records = _find_records(run, config, root)
     if overwrite and (moved := rename_run(run)):
         log(f"{run.path}: the earlier run is now {moved}")
-    is_new = not run.path.exists()
     with lock_run(run):
-        before = list_checkpoints(run.checkpoints)
-        trained_with: dict[Path, bytes] = {}
-        for path in (run.config, *beginnings) if before else ():
-            with suppress(OSError):
-                trained_with[path] = read_small(path)
-        is_recorded = False
-        try:
-            initialize_run(run, config, overwrite, beginnings.values())
-            yield
-            is_recorded = is_training
-        except (ConfigError, CorpusError, TokenizerError) as error:
-            # Text that is insisted on later is not to be prepared again.
-            if is_new and not isinstance(error, SuspectTextError):
-                _remove_beginning(run)
-            raise
-        finally:
-            if not is_recorded and set(list_checkpoints(run.checkpoints)) <= set(before):
-                with suppress(OSError):
-                    for path, data in trained_with.items():
-                        if read_small(path) != data:
-                            write_text(path, data.decode())
+        initialize_run(run, config, overwrite, records)
+        yield
 
 
-def _remove_beginning(run: RunDirectory) -> None:
-    """Remove a run whose settings or text turned out to be impossible, as far as it is ours."""
-    with suppress(RunError, OSError):
-        run.remove_data()
-        run.checkpoints.rmdir()
-        # The mark goes late, so that a run is known as one if the process dies meanwhile, and the
-        # lock last: from then on, another process may begin a run.
-        records = [run.path / name for name in LOCKED if name not in (CONFIG, MARK, LOCK)]
-        for path in (*records, run.config, run.path / MARK, run.lock):
-            if path.is_file():
-                path.unlink()
-        run.path.rmdir()
+def record_settings(run: RunDirectory, config: Config, root: Node, is_finished: bool) -> None:
+    """Record the settings that a run is trained with from now on, once nothing can refuse them.
+
+    Of a training that ``is_finished``, the run keeps the settings that it was trained with:
+    otherwise the record, and a model card, would describe a training that never was.
+    """
+    if is_finished and run.config.is_file():
+        trained, kept = run.load_config(), ("seed", "init", "model", "training")
+        config = config.model_copy(update={name: getattr(trained, name) for name in kept})
+    with _name_run_in_error(run):
+        _record(run, config, _find_records(run, config, root))
+
+
+def _find_records(run: RunDirectory, config: Config, root: Node) -> list[Callable[[], None]]:
+    """Return what writes the records of extensions, the ``begin`` of each ``run file``."""
+    entries = registry.entries("run file").values()
+    return [each.load("begin")(run, config, root) for each in entries if "begin" in each.facts]
+
+
+def _record(run: RunDirectory, config: Config, records: Iterable[Callable[[], None]]) -> None:
+    # The mark is written first, so that the directory is known as a run whenever the process dies.
+    write_mark(run.path, config)
+    text = dump_config(config)
+    if not run.config.is_file() or read_small(run.config) != text.encode():
+        write_text(run.config, text)
+    for record in records:
+        record()
 
 
 def rename_run(run: RunDirectory) -> Path | None:
@@ -142,23 +120,23 @@ def initialize_run(
     records: Iterable[Callable[[], None]] = (),
 ) -> None:
     """Initialize a run directory, which the caller has locked; see ``begin_run``."""
-    try:
+    with _name_run_in_error(run):
         run.check_is_run_or_empty()
         _remove_outdated(run, config, overwrite)
-        # The mark is written first, so that the directory is known as a run whenever the process
-        # dies.
         run.path.mkdir(parents=True, exist_ok=True)
-        write_mark(run.path, config)
-        text = dump_config(_settings_to_record(run, config))
-        if not run.config.is_file() or read_small(run.config) != text.encode():
-            write_text(run.config, text)
-        for record in records:
-            record()
+        if not run.has_checkpoints or not run.config.is_file():
+            _record(run, config, records)
         run.checkpoints.mkdir(exist_ok=True)
         # Permissions are not enough: root has them on a disk that is mounted read-only.
         trial = run.checkpoints / f"trial{TEMPORARY_MARK}{os.getpid()}"
         trial.mkdir()
         trial.rmdir()
+
+
+@contextmanager
+def _name_run_in_error(run: RunDirectory) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         named = Path(error.filename or run.path)
         named = named.parent if TEMPORARY_MARK in named.name else named
@@ -166,30 +144,16 @@ def initialize_run(
         raise RunError(f"{where}: cannot be written: {error.strerror or error}") from error
 
 
-def _settings_to_record(run: RunDirectory, config: Config) -> Config:
-    """Return ``config``; if nothing is left to train, with the settings that the run has of that.
-
-    Otherwise the record, and a model card, would describe a training that never was.
-    """
-    state = load_newest_state(run)
-    if state is None or not state.is_final(config.training) or not run.config.is_file():
-        return config
-    trained = run.load_config()
-    as_trained = {name: getattr(trained, name) for name in ("seed", "init", "model", "training")}
-    return config.model_copy(update=as_trained)
-
-
 def _remove_outdated(run: RunDirectory, config: Config, overwrite: bool) -> None:
     # We hold the lock, so temporary files in our places are a dead process'.
     if run.path.is_dir():
         remove_leftovers(run.path, LOCKED, UNLOCKED)
-    for name, patterns in WRITTEN_WHOLE.items():
-        if (run.path / name).is_dir():
-            remove_leftovers(run.path / name, patterns, ())
+    for directory in filter(Path.is_dir, (run.checkpoints, run.encoded, run.corpus)):
+        remove_leftovers(directory, ours=("*",))
     if run.config.is_file():
         check_resumable(run, config)
         # Without a checkpoint, no setting binds: data that depends on other ones is made again.
-        if not list_checkpoints(run.checkpoints) and (overwrite or is_data_outdated(run, config)):
+        if not run.has_checkpoints and (overwrite or is_data_outdated(run, config)):
             run.remove_data()
 
 
@@ -212,7 +176,7 @@ def check_resumable(run: RunDirectory, config: Config) -> None:
 
 def describe_refused(run: RunDirectory, config: Config) -> str:
     """Return which settings differ from a run's that may not; '': it can be resumed."""
-    changed = _fixed_differences(run, config) if list_checkpoints(run.checkpoints) else []
+    changed = _fixed_differences(run, config) if run.has_checkpoints else []
     return f"trained with other settings ({'; '.join(map(str, changed))})" if changed else ""
 
 
@@ -221,7 +185,7 @@ def is_data_outdated(run: RunDirectory, config: Config) -> bool:
 
     That is only possible before the first checkpoint.
     """
-    if list_checkpoints(run.checkpoints):
+    if run.has_checkpoints:
         return False
     return any(diff.key.startswith(_SHAPES_DATA) for diff in _fixed_differences(run, config))
 
@@ -262,19 +226,3 @@ def load_newest_state(run: RunDirectory) -> TrainingState | None:
         return Checkpoint.open(checkpoints[-1]).load_state() if checkpoints else None
     except CheckpointError:  # resuming the run reports this, and how to fix it
         return None
-
-
-def record_provenance(run: RunDirectory, config: Config) -> None:
-    """Let extensions record where the text and the first weights of a run come from.
-
-    Each ``run file`` may have a ``provenance``, a function of the run's path and its settings that
-    writes it. It is called if the text may come from elsewhere, or the file is there.
-    """
-    # With checkpoints, a run has the text that it began with, whatever can be found by now.
-    if list_checkpoints(run.checkpoints):
-        return
-    has_urls = "://" in config.data.model_dump_json()
-    is_from_elsewhere = config.init is not None or has_urls or bool(find_owners(config))
-    for name, entry in registry.entries("run file").items():
-        if "provenance" in entry.facts and (is_from_elsewhere or (run.path / name).exists()):
-            entry.load("provenance")(run.path, config)

@@ -1,9 +1,10 @@
 """Set a training up: begin its run, check its text, learn tokenizers, encode, build the trainer.
 
 One process of each run prepares what is missing, and has the run's lock meanwhile; the others wait,
-and open what it has made. A dry run prepares in a temporary directory what its run lacks.
+and open what it has made. A dry run does so in a temporary copy of the run's data.
 """
 
+import shutil
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import Executor
@@ -55,7 +56,6 @@ from transformer_cli.data.store import (
 )
 from transformer_cli.model.transformer import build_model, load_weights
 from transformer_cli.runs import initialize
-from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import check_init, open_checkpoint
 from transformer_cli.text import tokenizer
@@ -74,7 +74,6 @@ class TrainRequest:
     overwrite: bool  # whether to rename an earlier run, and start again
     allow_suspect_data: bool
     open_executor: OpenExecutor  # of what reads its text
-    is_training: bool = True  # or else its data is prepared only
     is_dry: bool = False  # whether nothing is written to the run
 
 
@@ -110,8 +109,7 @@ def open_data(request: TrainRequest, ranks: Ranks) -> Iterator[PreparedData]:
     with ExitStack() as stack:
         run, data = request.run, None
         if ranks.is_main:
-            check_init(request.config, run, request.overwrite)
-            run, data = (_prepare_dry if request.is_dry else _prepare)(request, stack)
+            run, data = _prepare(request, stack)
         ranks.barrier()  # preparing may take hours, and a broadcast times out after minutes
         run = RunDirectory(Path(ranks.broadcast(str(run.path))))
         yield data or open_prepared_data(request.config, run)
@@ -119,55 +117,38 @@ def open_data(request: TrainRequest, ranks: Ranks) -> Iterator[PreparedData]:
 
 
 def _prepare(request: TrainRequest, stack: ExitStack) -> tuple[RunDirectory, PreparedData]:
-    """Begin the run, whose lock is held until ``stack`` ends, and prepare its data."""
+    """Begin the run, or a trial that ends with ``stack``, and prepare the data that it lacks."""
     config, run = request.config, request.run
+    check_init(config, run, request.overwrite)
+    is_kept = open_kind(config.data).keeps_text
     with request.open_executor() as executor:  # closed before the model needs its memory
         # If possible before an earlier run is renamed: the text may be refused.
-        is_kept = open_kind(config.data).keeps_text
         texts = None if is_kept else check_texts(request, run, executor)
-        beginning = initialize.begin_run(
-            run, config, request.overwrite, request.root, request.is_training
-        )
-        stack.enter_context(beginning)
-        data = _fill(request, run, executor, texts)
-        initialize.record_provenance(run, config)
+        if request.is_dry:
+            run = stack.enter_context(_open_trial(request))
+        else:
+            beginning = initialize.begin_run(run, config, request.overwrite, request.root)
+            stack.enter_context(beginning)
+        if texts is None:
+            prepare_text(config.data, run, executor)
+            texts = check_texts(request, run, executor)
+        data = prepare_data(config, texts, run, executor)
     return run, data
 
 
-def _prepare_dry(
-    request: TrainRequest, stack: ExitStack
-) -> tuple[RunDirectory, PreparedData | None]:
-    """Return the run itself if it has all data, or a directory that ends with ``stack``."""
-    config, run = request.config, request.run
-    can_reuse = run.config.is_file() and not request.overwrite
-    if can_reuse:
-        initialize.check_resumable(run, config)
-        can_reuse = not initialize.is_data_outdated(run, config)
-    kind = open_kind(config.data)
-    is_begun = bool(list_checkpoints(run.checkpoints))
-    with request.open_executor() as executor:
-        texts = None
-        if not kind.keeps_text or (can_reuse and kind.has_prepared(run.corpus, is_begun)):
-            texts = check_texts(request, run, executor)
-            text_sha256 = texts.train.stats.text_sha256
-            can_reuse = can_reuse and _can_reuse_tokenizers(config, run, text_sha256)
-            if can_reuse and open_store(
-                run.encoded, text_sha256, tokenizer.fingerprint(run.tokenizer)
-            ):
-                return run, None
-        temporary = tempfile.TemporaryDirectory(prefix="transformer-cli-")
-        trial = RunDirectory(Path(stack.enter_context(temporary)))
-        return trial, _fill(request, trial, executor, None if kind.keeps_text else texts)
-
-
-def _fill(
-    request: TrainRequest, run: RunDirectory, executor: Executor, texts: Texts | None
-) -> PreparedData:
-    """Prepare the data that a run lacks, its text first if it is to keep that (``texts``: None)."""
-    if texts is None:
-        prepare_text(request.config.data, run, executor)
-        texts = check_texts(request, run, executor)
-    return prepare_data(request.config, texts, run, executor)
+@contextmanager
+def _open_trial(request: TrainRequest) -> Iterator[RunDirectory]:
+    """Yield a temporary run, with copies of the data that the run would be resumed with."""
+    run, config = request.run, request.config
+    with tempfile.TemporaryDirectory(prefix="transformer-cli-") as temporary:
+        trial = RunDirectory(Path(temporary))
+        if run.config.is_file() and not request.overwrite:
+            initialize.check_resumable(run, config)
+            trial.checkpoints = run.checkpoints
+            if not initialize.is_data_outdated(run, config):
+                for data in filter(Path.is_dir, (run.corpus, run.tokenizer, run.encoded)):
+                    shutil.copytree(data, trial.path / data.name)
+        yield trial
 
 
 # --- text -----------------------------------------------------------------------------------------
@@ -175,7 +156,7 @@ def _fill(
 
 def prepare_text(data: DataConfig, run: RunDirectory, executor: Executor | None = None) -> None:
     """Write the text that the locked run keeps of its own, if the data's kind needs that."""
-    is_begun = bool(list_checkpoints(run.checkpoints))
+    is_begun = run.has_checkpoints
     clear = partial(run.remove_data, run.corpus)
     try:
         open_kind(data).prepare(Preparation(run.corpus, is_begun, clear, log, executor))
@@ -205,7 +186,7 @@ def check_texts(request: TrainRequest, run: RunDirectory, executor: Executor) ->
     checkpoints.
     """
     data, place = request.config.data, run.text_place
-    is_begun = not request.overwrite and bool(list_checkpoints(run.checkpoints))
+    is_begun = not request.overwrite and run.has_checkpoints
     about = {"allow": request.allow_suspect_data, "is_begun": is_begun}
     parts = open_training_parts(data, place)
     entries = registry.entries("text_check").values()
@@ -342,7 +323,7 @@ def _can_reuse_tokenizers(config: Config, run: RunDirectory, text_sha256: str) -
     """Return whether the run's tokenizers belong to ``config`` and the training text."""
     if not run.tokenizer.is_dir():
         return False
-    is_begun = bool(list_checkpoints(run.checkpoints))
+    is_begun = run.has_checkpoints
     if is_begun:
         is_source_same = True
     elif config.init is not None:
@@ -387,18 +368,6 @@ def _compose(first: Augmentation, second: Augmentation) -> Augmentation:
     return lambda text, seed: second(first(text, seed), seed)
 
 
-def check_training(
-    config: Config, vocab_sizes: tuple[int, int] | None, device: torch.device, ranks: Ranks
-) -> None:
-    """Let extensions refuse, by a ConfigError, what cannot be trained on this machine.
-
-    They are functions of these arguments, which entries of the interface ``training check`` load.
-    ``vocab_sizes`` is None before any text is read.
-    """
-    for entry in registry.entries("training check").values():
-        entry.load()(config, vocab_sizes, device, ranks)
-
-
 def build_trainer(
     config: Config,
     data: PreparedData,
@@ -408,14 +377,13 @@ def build_trainer(
     ranks: Ranks,
 ) -> Trainer:
     """Build the model and its trainer, at step 0; a new run starts from the weights of ``init``."""
-    check_training(config, data.vocab_sizes, device, ranks)
     if not data.pairs.num_pairs:
         raise CorpusError(
             f"split 'train': every pair is longer than training.max_length "
             f"{config.training.max_length} tokens; raise it"
         )
     model = build_model(config.model, *data.vocab_sizes, PAD_ID, config.seed).to(device)
-    if config.init is not None and not list_checkpoints(run.checkpoints):
+    if config.init is not None and not run.has_checkpoints:
         source = RunDirectory(config.init)
         load_weights(model, open_checkpoint(source, "best").load_weights())
     augmentation = build_augmentation(config, data.tokenizers, data.train)

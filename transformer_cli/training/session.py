@@ -3,11 +3,14 @@
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from torch import device
 
 from transformer_cli.base.errors import CheckpointError, TrainingError, is_out_of_memory
 from transformer_cli.base.messages import warn
 from transformer_cli.base.metrics import METRICS
+from transformer_cli.base.ranks import Ranks
 from transformer_cli.base.writing import remove_directory, sync
 from transformer_cli.config.schema import Config
 from transformer_cli.model.transformer import load_weights, weights_of
@@ -23,6 +26,9 @@ from transformer_cli.runs.checkpoint import (
 )
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.training.trainer import StepResult, Trainer
+
+if TYPE_CHECKING:
+    from transformer_cli.training.summary import PlannedTraining, Row
 
 LOG_EVERY = 50  # optimizer steps between two training records
 
@@ -61,13 +67,26 @@ class Validator(Protocol):
 
 
 class Observer:
-    """Watches sessions on the main process: ``provides["observer"] = {NAME: {"load": CLASS}}``.
+    """Watches a training: ``provides["observer"] = {NAME: {"load": CLASS}}`` in a manifest.
 
-    What it raises becomes a warning, and ends its watch: a training is no worse for lacking it.
+    What it raises once a session has begun, on the main process, becomes a warning, and ends its
+    watch: a training is no worse for lacking it.
     """
 
     writes = ""
     """The file or directory of the run that it writes, for the warning."""
+
+    def check(
+        self, config: Config, vocab_sizes: tuple[int, int] | None, device: device, ranks: Ranks
+    ) -> None:
+        """Raise a ``ConfigError`` if ``config`` cannot be trained here; each rank asks.
+
+        ``vocab_sizes`` is None before any text is read.
+        """
+
+    def rows(self, planned: "PlannedTraining") -> "Iterable[Row]":
+        """Return rows for the summary before a training."""
+        return ()
 
     def on_begin(self, run: RunDirectory, step: int, start_time: float) -> None:
         """Take note that a session begins at a step.

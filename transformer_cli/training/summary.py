@@ -1,12 +1,11 @@
 """What is shown before a training starts, and what ``vocab`` shows of each side."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, repeat
 
 import torch
 
-from transformer_cli.base.registry import entries
 from transformer_cli.config.differences import Difference, differences
 from transformer_cli.config.schema import Config
 from transformer_cli.config.tokenizer_schema import (
@@ -20,7 +19,7 @@ from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.metrics_log import describe_environment, last_session
 from transformer_cli.text.vocabulary import UNK_ID
 from transformer_cli.training.preparation import PreparedData, TrainRequest
-from transformer_cli.training.session import Validator
+from transformer_cli.training.session import Observer, Validator
 from transformer_cli.training.trainer import Trainer
 
 Row = tuple[str, str]  # a label and a text; a row with an empty label continues the one above
@@ -34,6 +33,7 @@ class PlannedTraining:
     data: PreparedData
     trainer: Trainer
     validator: Validator
+    observers: Sequence[Observer]
     previous: Config | None  # the settings so far of a run that is resumed
     is_complete: bool = False  # whether nothing is left to train
 
@@ -48,28 +48,16 @@ class PlannedTraining:
         return self.request.run
 
 
-class Preview:
-    """What an extension adds to the summary: ``provides["preview"] = {NAME: {"load": CLASS}}``.
-
-    With ``"of_resumed": True``, only to that of a run that is resumed.
-    """
-
-    def rows(self, planned: PlannedTraining) -> Iterable[Row]:
-        """Return rows of the summary."""
-        return ()
-
-
 def summarize_training(planned: PlannedTraining) -> Iterator[Row]:
-    """Yield the summary, which ends with the rows of previews and the run directory."""
+    """Yield the summary, which ends with the rows of observers and the run directory."""
     config, trainer = planned.config, planned.trainer
     yield from _summarize_data(planned)
     yield from _summarize_model(config, planned.data, trainer)
     yield _describe_device(trainer)
     if planned.previous is not None:
         yield from _list_changes(planned, planned.previous)
-    for entry in entries("preview").values():
-        preview: Preview = entry.load()()
-        yield from preview.rows(planned)
+    for observer in planned.observers:
+        yield from observer.rows(planned)
     yield "run", str(planned.run.path)
 
 

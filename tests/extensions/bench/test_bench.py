@@ -7,7 +7,7 @@ import pytest
 import torch
 from cli import process
 
-from transformer_cli.config.data_schema import CopyData
+from transformer_cli.config.data_schema import ToyData
 from transformer_cli.config.schema import Config, ModelConfig, TrainingConfig
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.extensions.bench import bench as benches
@@ -20,7 +20,7 @@ def small_bench(device: torch.device = CPU) -> Bench:
     """One call of each kind, with a tiny model."""
     sizes = {"d_model": 16, "num_heads": 2, "d_ff": 16, "tying": "all"}
     config = Config(
-        data=CopyData(kind="copy"),
+        data=ToyData(kind="toy"),
         tokenizer=SentencePieceConfig(kind="sentencepiece", vocab_size=50),
         model=ModelConfig.model_validate(sizes),
         training=TrainingConfig(batch_tokens=100),

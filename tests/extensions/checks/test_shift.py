@@ -3,10 +3,9 @@
 import random
 
 import pytest
+from copied_text import draw_lines
 
 from extensions.checks.test_findings import clean
-from transformer_cli.config.data_schema import CopyData
-from transformer_cli.data.kinds import copy_lines
 from transformer_cli.extensions.checks import shift
 from transformer_cli.extensions.checks.shift import Shift, ShiftCheck
 
@@ -112,7 +111,7 @@ def test_there_is_none_of_any_two_lines_in_turn(first: int) -> None:
         assert find_shifts(CORPUS[pair : pair + 2] * 200) == []
 
 
-def test_there_is_none_of_the_copy_task() -> None:
+def test_there_is_none_where_each_side_is_the_other() -> None:
     for symbols, length in ((2, 3), (10, 10), (300, 8)):
-        data = CopyData(kind="copy", symbols=symbols, length=length)
-        assert find_shifts(list(copy_lines(data, "train").pairs())) == []
+        lines = draw_lines("train", symbols, length, 4000)
+        assert find_shifts([(line, line) for line in lines]) == []

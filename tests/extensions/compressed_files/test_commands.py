@@ -15,6 +15,7 @@ import pytest
 from cli.conftest import TINY, Training
 from cli.process import assert_refused, run
 from cli.test_missing_packages import hide
+from copied_text import DATA
 from faults.test_resume_translation import (
     OUTPUT,
     TEXT,
@@ -46,7 +47,7 @@ def test_the_name_within_a_gz_file_means_nothing(tmp_path: Path) -> None:
             packed.write(f"{line}\n".encode() * 40)
     (work / "config.yaml").write_text(
         TINY.replace(
-            "{kind: copy, symbols: 6, length: 4, train_lines: 200, test_lines: 20}",
+            DATA,
             "{kind: files, src_lang: de, tgt_lang: en, train: {src: src.gz, tgt: tgt.gz}, "
             "val: {src: val.src.gz, tgt: val.tgt.gz}}",
         )

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 ROOT = """\
-data: {kind: copy}
+data: {kind: toy}
 tokenizer: {kind: words}
 seed: 3
 training:

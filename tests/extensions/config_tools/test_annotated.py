@@ -17,7 +17,7 @@ def test_each_line_says_where_it_is_from(top: Path, tmp_path: Path) -> None:
         "seed: 3                    # top.yaml:2",
         "init: null                 # default",
         "data:",
-        "  kind: copy               # root.yaml:1",
+        "  kind: toy                # root.yaml:1",
         "  dropout: 0.3             # --set",
         "  epochs: 5                # --set, instead of 30 in top.yaml:4",
         "    kind: linear           # top.yaml:5, instead of noam in root.yaml:6",
@@ -32,7 +32,7 @@ def test_each_line_says_where_it_is_from(top: Path, tmp_path: Path) -> None:
 @pytest.mark.posix
 def test_names_of_files_do_no_harm_in_comments(tmp_path: Path) -> None:
     base, over = tmp_path / "a\nseed: 7\x1b.yaml", tmp_path / "over.yaml"
-    base.write_text("data: {kind: copy}\ntokenizer: {kind: words}\n")
+    base.write_text("data: {kind: toy}\ntokenizer: {kind: words}\n")
     (tmp_path / "link.yaml").symlink_to(base)
     over.write_text("base: link.yaml\nseed: 3\n")
     config, root = load_settings(base, ["seed=3"])

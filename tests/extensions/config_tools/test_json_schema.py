@@ -19,7 +19,7 @@ _ROOT = Path(__file__).parents[3]
 _SHIPPED = list(find_configs().values())
 _SCHEMA = json.loads(schema_text())
 _PAGE = PAGE.read_text(encoding="utf-8")
-_REQUIRED = "data: {kind: copy}\ntokenizer: {kind: words}\n"
+_REQUIRED = "data: {kind: toy}\ntokenizer: {kind: words}\n"
 
 of_all = pytest.mark.skipif(not is_whole(), reason="it has the settings of all extensions")
 
@@ -95,8 +95,8 @@ def test_what_is_wrong(text: str) -> None:
     "text",
     [
         "",
-        "data: {kind: copy}",
-        "data: {kind: copy}\ntokenizer: {min_freq: 1}",
+        "data: {kind: toy}",
+        "data: {kind: toy}\ntokenizer: {min_freq: 1}",
         "data: {kind: words}\ntokenizer: {kind: words}",
         "data: {kind: files, src_lang: de, tgt_lang: en}\ntokenizer: {kind: words}",
         "data: {kind: toy, more: [{src: a}]}\ntokenizer: {kind: words}",
@@ -140,7 +140,7 @@ def test_it_tells_people_what_a_setting_is() -> None:
 
 
 def test_its_defaults_are_the_programs() -> None:
-    config = Config.model_validate({"data": {"kind": "copy"}, "tokenizer": {"kind": "words"}})
+    config = Config.model_validate({"data": {"kind": "toy"}, "tokenizer": {"kind": "words"}})
     for section, settings in config.model_dump(mode="json").items():
         part = _SCHEMA["properties"][section]
         if "anyOf" in part:
@@ -157,7 +157,7 @@ def _kind(part: dict[str, dict[str, dict[str, str]]]) -> str:
 
 def test_the_reference_has_every_setting() -> None:
     page = core_settings()
-    config = Config.model_validate({"data": {"kind": "copy"}, "tokenizer": {"kind": "words"}})
+    config = Config.model_validate({"data": {"kind": "toy"}, "tokenizer": {"kind": "words"}})
     for section in config.model_dump().values():
         if isinstance(section, dict):
             for key in section.keys() - {"kind"}:

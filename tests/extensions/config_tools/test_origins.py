@@ -20,7 +20,7 @@ def test_each_value_has_its_place_and_what_it_replaced(top: Path) -> None:
     origins = find_origins(*load_settings(top))
     assert origins == {
         "seed": (Written(3, "top.yaml", 2), Written(3, "root.yaml", 3)),
-        "data.kind": (Written("copy", "root.yaml", 1),),
+        "data.kind": (Written("toy", "root.yaml", 1),),
         "tokenizer.kind": (Written("words", "root.yaml", 2),),
         "training.epochs": (
             Written(30, "top.yaml", 4),

@@ -17,7 +17,6 @@ from transformer_cli.extensions.corpora.settings import find_more
         ("kind: toy\n  more: [{src: a}]", "more[0].tgt: missing (path of the target side)"),
         ("kind: multi30k\n  more: [{src: 3, tgt: b}]", "more[0].src: expected a path, found 3"),
         ("kind: toy\n  more: [{src: a, tgt: b, by: c}]", "more[0].by: unknown key"),
-        ("kind: copy\n  more: []", "more: unknown key for kind 'copy'"),
         ("kind: toy\n  replay: null", "replay: unknown key for kind 'toy'"),
         (
             "kind: files\n  replay: {share: 0.5, sources: [{src: a, tgt: b, split: false}]}\n"
@@ -90,7 +89,6 @@ def test_a_column_that_can_not_be_is_told_once(column: str) -> None:
                 f"data.sources[0]: expected keys and values, found the text '{name}'; write {as_}",
             )
             for name, as_ in (
-                ("dir/a.mo", "{po: dir/a.mo}"),
                 ("*.po.gz", "{po: *.po.gz}"),
                 ("a.TMX", "{tmx: a.TMX}"),
                 ("a.tsv", "{tsv: a.tsv, src_column: 1, tgt_column: 2}"),

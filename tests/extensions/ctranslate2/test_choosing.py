@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from transformer_cli.base.errors import UsageError
-from transformer_cli.config.data_schema import CopyData
+from transformer_cli.config.data_schema import ToyData
 from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig
 from transformer_cli.config.tokenizer_schema import (
     SentencePieceConfig,
@@ -68,7 +68,7 @@ LEARNED = ModelConfig(positions="learned")
 def test_auto_is_ctranslate2_where_it_writes_the_same_text_on_a_cpu(
     asked: ComputeOptions, changes: dict[str, Any], chosen: str, tmp_path: Path
 ) -> None:
-    config = Config(data=CopyData(kind="copy"), tokenizer=SUBWORDS).model_copy(update=changes)
+    config = Config(data=ToyData(kind="toy"), tokenizer=SUBWORDS).model_copy(update=changes)
     (tmp_path / "config.yaml").write_text(dump_config(config))
     if torch.cuda.is_available():
         asked = replace(asked, device="cpu" if asked.device == "auto" else asked.device)
@@ -78,7 +78,7 @@ def test_auto_is_ctranslate2_where_it_writes_the_same_text_on_a_cpu(
 def test_auto_is_torch_for_what_only_torch_has_and_where_ctranslate2_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = Config(data=CopyData(kind="copy"), tokenizer=SUBWORDS)
+    config = Config(data=ToyData(kind="toy"), tokenizer=SUBWORDS)
     (tmp_path / "config.yaml").write_text(dump_config(config))
     run, cpu = RunDirectory(tmp_path), ComputeOptions(device="cpu")
     assert choose_engine(run, cpu) == "ctranslate2"

@@ -15,7 +15,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from transformer_cli.base.errors import CheckpointError, TransformerCliError, UsageError
 from transformer_cli.config.choices import LONGEST_SOURCE, PrecisionName, Quantization
-from transformer_cli.config.data_schema import CopyData
+from transformer_cli.config.data_schema import ToyData
 from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig, TrainingConfig
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.config.yaml import dump_config
@@ -94,7 +94,7 @@ def random_model(config: ModelConfig, size: int = SIZE) -> Transformer:
 
 def random_trained(model: Transformer | None = None, **form: Any) -> TrainedModel:
     config = Config(
-        data=CopyData(kind="copy"),
+        data=ToyData(kind="toy"),
         tokenizer=SentencePieceConfig(kind="sentencepiece"),
         model=ModelConfig(
             **{
@@ -354,7 +354,7 @@ def subword_run(path: Path, joint: bool) -> RunDirectory:
         run.tokenizer,
     )
     config = Config(
-        data=CopyData(kind="copy"),
+        data=ToyData(kind="toy"),
         tokenizer=settings,
         model=ModelConfig(
             d_model=32,

@@ -6,6 +6,7 @@ import pytest
 from cli.conftest import Training
 from cli.process import assert_refused, run
 from cli.test_evaluate import OTHER, report
+from copied_text import FEWER
 
 
 def test_an_ensemble_of_equal_models_scores_as_one(training: Training, own_run: Path) -> None:
@@ -25,7 +26,7 @@ def test_an_ensemble_that_does_not_go_together_is_refused(training: Training) ->
 
 
 def test_a_run_and_one_that_began_from_it_go_together(training: Training, tmp_path: Path) -> None:
-    changes = (f"init={training.run}", "training.epochs=1", "data.train_lines=150")
+    changes = (f"init={training.run}", "training.epochs=1", FEWER)
     options = [part for change in changes for part in ("--set", change)]
     grown = run("train", training.config, "--run-dir", tmp_path / "grown", *options)
     assert grown.code == 0, grown.err

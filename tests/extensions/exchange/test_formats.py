@@ -8,7 +8,7 @@ from documents.commands import ROOT
 
 from transformer_cli.base import registry
 from transformer_cli.base.errors import UsageError
-from transformer_cli.config.data_schema import CopyData
+from transformer_cli.config.data_schema import ToyData
 from transformer_cli.config.schema import Config, ModelConfig
 from transformer_cli.config.tokenizer_schema import WordsConfig
 from transformer_cli.extensions.exchange.formats import INTERFACE, check_expressible
@@ -32,7 +32,7 @@ def test_what_a_reader_cannot_compute_is_refused() -> None:
     facts = {"reader": "A reader", "values": "norm: pre, post; activation: relu, gelu"}
     entry = registry.Entry("fake", "fakes", facts, "fakes")
     tokenizers = cast(Tokenizers, None)  # only a format's own check looks at them
-    config = Config(data=CopyData(kind="copy"), tokenizer=WordsConfig(kind="words"))
+    config = Config(data=ToyData(kind="toy"), tokenizer=WordsConfig(kind="words"))
     check_expressible(entry, config, tokenizers)
     swish = config.model_copy(update={"model": ModelConfig(activation="swish")})
     with pytest.raises(UsageError, match="A reader has no such model; train with relu or gelu"):

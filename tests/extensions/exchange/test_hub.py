@@ -374,7 +374,7 @@ def test_a_kind_of_data_of_another_package_has_a_card() -> None:
 
 def test_settings_that_differ_from_the_defaults_are_listed() -> None:
     values = {
-        "data": {"kind": "copy"},
+        "data": {"kind": "toy"},
         "tokenizer": {"kind": "words", "min_freq": 1},
         "training": {
             "clip_norm": None,

@@ -18,7 +18,7 @@ from torch.nn.utils.rnn import pad_sequence
 from extensions.exchange.marian_files import import_directory
 from transformer_cli.base import registry
 from transformer_cli.base.errors import UsageError
-from transformer_cli.config.data_schema import CopyData
+from transformer_cli.config.data_schema import ToyData
 from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.extensions.constraints.reserved import ReservedTokenizers
@@ -133,7 +133,7 @@ def exported(
     name, settings, beam_size = FORMS[request.param]
     tokenizer, sides = tokenizers[name]
     config = Config(
-        data=CopyData(kind="copy"),
+        data=ToyData(kind="toy"),
         tokenizer=tokenizer,
         model=ModelConfig(**SMALL | settings),
         # The longest output has ten tokens, whatever its source.
@@ -288,7 +288,7 @@ def test_a_form_that_transformers_lacks_is_refused(
     model, tokenizer, fragment = REFUSED[what]
     entry = registry.entries(INTERFACE)["transformers"]
     config = Config(
-        data=CopyData(kind="copy"),
+        data=ToyData(kind="toy"),
         tokenizer=SentencePieceConfig(kind="sentencepiece", **tokenizer),
         model=ModelConfig(**{"tying": "all", **model}),
     )
@@ -301,7 +301,7 @@ def test_tokenizers_that_marian_cannot_be_are_refused(
 ) -> None:
     settings, joint = tokenizers["joint"]
     model = ModelConfig(tying="all")
-    config = Config(data=CopyData(kind="copy"), tokenizer=settings, model=model)
+    config = Config(data=ToyData(kind="toy"), tokenizer=settings, model=model)
     with pytest.raises(UsageError, match=r"tokenizer\.protect: "):
         check_transformers(config, ReservedTokenizers.of(joint, ["printf"], []))
     with pytest.raises(UsageError, match="tag news: "):

@@ -8,12 +8,15 @@ from pathlib import Path
 
 import children
 import pytest
+from copied_text import DATA
 
 _WORKING = Path(__file__).with_name("working.py")
-_BASE = """\
-data: {kind: copy, symbols: 6, length: 4, train_lines: 200, test_lines: 20}
+_BASE = (
+    f"data: {DATA}\n"
+    + """\
 tokenizer: {kind: words, min_freq: 1}
 """
+)
 
 Start = Callable[..., "subprocess.Popen[bytes]"]
 

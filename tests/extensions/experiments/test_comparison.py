@@ -28,7 +28,7 @@ TGT = ["one two", "three", "four five"]
 
 
 def compared_run(name: str, **sections: Any) -> ComparedRun:
-    required = {"data": {"kind": "copy"}, "tokenizer": {"kind": "words"}}
+    required = {"data": {"kind": "toy"}, "tokenizer": {"kind": "words"}}
     config = Config.model_validate({**required, **sections})
     path = Path("runs") / name
     checkpoint = path / "checkpoints" / "step"
@@ -118,7 +118,7 @@ def test_another_text_is_refused_in_one_line_with_both_names(
 
 def test_a_split_that_one_run_lacks_is_told_with_the_run(tmp_path: Path) -> None:
     runs = [on_files(tmp_path, "a"), compared_run("b")]
-    said = r"^runs/b: data\.kind copy has no split 'news'; --split runs/a:news compares"
+    said = r"^runs/b: data\.kind toy has no split 'news'; --split runs/a:news compares"
     for order in (runs, runs[::-1]):
         with pytest.raises(CorpusError, match=said):
             load_common_text(order, "news")

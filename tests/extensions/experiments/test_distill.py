@@ -116,7 +116,12 @@ KILLS: dict[str, tuple[str, Hook]] = {
     ),
     "translate forward train": (
         "translate",
-        partial(process.signal_at, "transformer_cli.inference.output:Output", "_write_journal", 3),
+        partial(
+            process.signal_at,
+            "transformer_cli.inference.output:_ResumableOutput",
+            "_write_journal",
+            3,
+        ),
     ),
     "train student": (
         "train runs",
@@ -191,7 +196,7 @@ def test_a_teacher_trained_with_other_settings_is_refused(distilled: Path, tmp_p
     text = (directory / "teacher.yaml").read_text()
     (directory / "teacher.yaml").write_text(text.replace("epochs: 4", "epochs: 6"))
     dry = _distill(directory, "--dry-run")
-    assert re.search(r"^train runs/teacher +left", dry.out, flags=re.M), dry.out
+    assert re.search(r"^train runs/teacher +to do$", dry.out, flags=re.M), dry.out
     use = "name runs/teacher instead of the file to use it as it is"
     (directory / "teacher.yaml").write_text(f"{text}\nseed: 7\n")
     refused = _distill(directory)

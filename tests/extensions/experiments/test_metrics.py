@@ -98,7 +98,7 @@ def test_a_sweep_goes_by_what_its_base_selects(
     tmp_path: Path, select: str, metric: str, best: float
 ) -> None:
     (tmp_path / "base.yaml").write_text(
-        f"data: {{kind: copy}}\ntokenizer: {{kind: words}}\ntraining: {{select: {select}}}\n"
+        f"data: {{kind: toy}}\ntokenizer: {{kind: words}}\ntraining: {{select: {select}}}\n"
     )
     (tmp_path / "sweep.yaml").write_text("base: base.yaml\ngrid: {model.d_ff: [8, 16]}\n")
     sweep = load_sweep(tmp_path / "sweep.yaml")
@@ -151,7 +151,7 @@ def test_a_sweep_that_lowercases_goes_by_lowercased_bleu(tmp_path: Path) -> None
 
 
 def test_a_search_may_ask_for_another_metric(tmp_path: Path) -> None:
-    (tmp_path / "base.yaml").write_text("data: {kind: copy}\ntokenizer: {kind: words}\n")
+    (tmp_path / "base.yaml").write_text("data: {kind: toy}\ntokenizer: {kind: words}\n")
     (tmp_path / "sweep.yaml").write_text(
         "base: base.yaml\nsearch: {model.dropout: {uniform: [0, 0.4]}}\nmetric: chrf\n"
     )

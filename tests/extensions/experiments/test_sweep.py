@@ -17,6 +17,7 @@ import pytest
 import sacrebleu
 from cli import process
 from cli.conftest import TINY
+from copied_text import FILES
 
 from extensions.experiments.forked_commands import do_not_wait, fork_commands
 from transformer_cli.extensions.experiments.job import FORMAT
@@ -125,11 +126,7 @@ def test_the_test_split_is_scored_as_sacrebleu_does(swept: Swept) -> None:
 
 
 def _references() -> list[str]:
-    from transformer_cli.config.data_schema import CopyData
-    from transformer_cli.data.kinds import copy_lines
-
-    data = CopyData(kind="copy", symbols=6, length=4, train_lines=200, test_lines=20)
-    return list(copy_lines(data, "test").tgt)
+    return (FILES / "test.tgt").read_text(encoding="utf-8").splitlines()
 
 
 def test_a_run_is_what_train_makes_of_the_same_settings(swept: Swept, tmp_path: Path) -> None:

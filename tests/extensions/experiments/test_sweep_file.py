@@ -4,15 +4,18 @@ import re
 from pathlib import Path
 
 import pytest
+from copied_text import DATA
 
 from transformer_cli.base.errors import ConfigError
 from transformer_cli.config.setting_tree import values
 from transformer_cli.extensions.experiments.sweep_file import Sweep, load_sweep
 
-BASE = """\
-data: {kind: copy, symbols: 6, length: 4, train_lines: 200, test_lines: 20}
+BASE = (
+    f"data: {DATA}\n"
+    + """\
 tokenizer: {kind: words, min_freq: 1}
 """
+)
 
 
 def _load(directory: Path, text: str) -> list[dict[str, object]]:
@@ -110,7 +113,7 @@ def test_a_point_changes_the_base(tmp_path: Path) -> None:
         ),
         (
             "base: base.yaml\nevaluate: [test, tset]\n",
-            "sweep.yaml:2: evaluate[1]: data.kind copy has no split 'tset'; did you mean 'test'?",
+            "sweep.yaml:2: evaluate[1]: data.kind files has no split 'tset'; did you mean 'test'?",
         ),
         (
             "base: base.yaml\ntrials: 3\n",

@@ -13,9 +13,9 @@ from transformer_cli.config.schema import Config
 from transformer_cli.data.store import EncodedText, TokenArray
 from transformer_cli.extensions.observers import memory
 from transformer_cli.extensions.observers.memory import (
+    MemoryCheck,
     Numbers,
     cgroup_limits,
-    check_memory,
     count_numbers,
 )
 from transformer_cli.model.transformer import build_model, build_shapes, count_parameters
@@ -28,7 +28,7 @@ LINES = TokenArray.from_sentences([[4, 5], [6]])
 
 def config(model: dict[str, Any], **training: Any) -> Config:
     small = {"d_model": 16, "num_heads": 2, "d_ff": 24}
-    settings = {"data": {"kind": "copy"}, "tokenizer": {"kind": "words"}, "init": "run"}
+    settings = {"data": {"kind": "toy"}, "tokenizer": {"kind": "words"}, "init": "run"}
     return Config.model_validate({**settings, "model": small | model, "training": training})
 
 
@@ -83,10 +83,10 @@ def test_what_there_is_no_memory_for_is_refused(
     weights = count_parameters(build_model(settings.model, 12, 12, PAD_ID, 1))
     needed = bytes_each * weights
     monkeypatch.setattr(memory, "memory_of", lambda device: needed)
-    check_memory(settings, (12, 12), CPU, ranks)
+    MemoryCheck().check(settings, (12, 12), CPU, ranks)
     monkeypatch.setattr(memory, "memory_of", lambda device: needed - 1)
     with pytest.raises(ConfigError, match=r"^model: its [\d,]+ weights take at least .*; lower "):
-        check_memory(settings, (12, 12), CPU, ranks)
+        MemoryCheck().check(settings, (12, 12), CPU, ranks)
 
 
 # --- how much there is ----------------------------------------------------------------------------

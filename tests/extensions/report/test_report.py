@@ -103,7 +103,7 @@ def test_scores_are_those_of_evaluate(training: Training, tmp_path: Path) -> Non
     charts = {chart["name"]: chart for chart in page.data["charts"]}
     assert charts.keys() == {"loss", "perplexity", "scores", "rate"}
     assert charts["scores"]["series"][0]["x"] == [20, 40, 60]
-    assert re.search(r"kind: copy +# .*tiny.yaml:1", shown)
+    assert re.search(r"kind: files +# .*tiny.yaml:1", shown)
     assert re.search(r"seed: \d+ +# ", shown)
 
 

@@ -15,7 +15,7 @@ from transformer_cli.runs.directory import RunDirectory, write_mark
 def test_a_run_names_the_extensions_that_it_needs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = {"data": {"kind": "copy"}, "tokenizer": {"kind": "huggingface", "file": "a.json"}}
+    settings = {"data": {"kind": "toy"}, "tokenizer": {"kind": "huggingface", "file": "a.json"}}
     config = Config.model_validate(settings)
     write_mark(tmp_path, config)
     write_mark(tmp_path, config)

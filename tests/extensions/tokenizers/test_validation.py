@@ -11,7 +11,7 @@ from transformer_cli.config.schema import Config
 def test_bpe_dropout_needs_merges(side: str) -> None:
     tokenizer = "{kind: huggingface, file: tokenizer.json}"
     refused = refusal(
-        f"data: {{kind: copy}}\ntokenizer: {tokenizer}\ntraining: {{{side}_bpe_dropout: 0.1}}\n"
+        f"data: {{kind: toy}}\ntokenizer: {tokenizer}\ntraining: {{{side}_bpe_dropout: 0.1}}\n"
     )
     assert "bpe_dropout" in refused
     assert "model_type: bpe" in refused
@@ -36,7 +36,7 @@ def test_bpe_dropout_needs_merges(side: str) -> None:
     ],
 )
 def test_files_made_elsewhere_are_for_one_side_or_both(tokenizer: str, message: str) -> None:
-    assert refusal(f"data: {{kind: copy}}\ntokenizer: {tokenizer}\n") == f"x.yaml:2: {message}"
+    assert refusal(f"data: {{kind: toy}}\ntokenizer: {tokenizer}\n") == f"x.yaml:2: {message}"
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_files_made_elsewhere_are_for_one_side_or_both(tokenizer: str, message: 
     ],
 )
 def test_tying_needs_one_vocabulary(tokenizer: dict[str, object], is_one: bool) -> None:
-    settings = {"data": {"kind": "copy"}, "tokenizer": tokenizer, "model": {"tying": "all"}}
+    settings = {"data": {"kind": "toy"}, "tokenizer": tokenizer, "model": {"tying": "all"}}
     if is_one:
         config = Config.model_validate(settings)
         # What is settled by files is not written down, and so can be read again.

@@ -62,7 +62,6 @@ class TextAudit:
         self.notes: list[str] = []
         self.mistakes: list[str] = []
         self._data = data
-        self._is_made = data.kind == "copy"  # by a rule, so that nothing can be wrong with it
         self._allow = allow or is_begun
         self._is_begun = is_begun
         self._one_language = data.src_lang == data.tgt_lang
@@ -79,8 +78,6 @@ class TextAudit:
 
         A CorpusError is raised if one is missing, misaligned, damaged or blank.
         """
-        if self._is_made:
-            return
         self.expect(dict(self._open_scored()))
         for name, source in [*self._scored.items()]:
             try:
@@ -94,9 +91,8 @@ class TextAudit:
     def expect(self, scored: Sources) -> None:
         """Check the names of all files; the training text will be searched for the scored ones."""
         self._scored = dict(scored)
-        if not self._is_made:
-            for mistake in _find_mistaken_files(self._data, self._trained, scored):
-                self._refuse(mistake)
+        for mistake in _find_mistaken_files(self._data, self._trained, scored):
+            self._refuse(mistake)
 
     def _open_scored(self) -> Iterator[tuple[str, ParallelFiles | ParallelText]]:
         _, *names = open_kind(self._data).split_names()
@@ -122,8 +118,6 @@ class TextAudit:
 
         ``text_sha256`` is that of the whole text.
         """
-        if self._is_made:
-            return
         for name, other in self._sums.items():
             if other == text_sha256:
                 self._refuse(f"{name}: its text is the training text")

@@ -13,7 +13,6 @@ from transformer_cli.base.metrics import DEFAULT_TOKENIZER, METRICS, USUAL, Metr
 from transformer_cli.base.packages import __version__
 from transformer_cli.base.text_files import write_text
 from transformer_cli.config.data_schema import (
-    CopyData,
     DataSection,
     FilePair,
     FilesData,
@@ -193,9 +192,6 @@ def _corpus(config: Config, imported_from: str | None) -> tuple[str, str]:
         case ToyData():
             text = "The toy captions of transformer-cli, made by a grammar: for trying things out."
             licence = "The training text is part of transformer-cli, under the MIT licence."
-        case CopyData():
-            text = "The copy task: random symbols that are their own translation."
-            licence = "The training text was made by transformer-cli and is free."
         case ImportedData():
             name = origin or "a model that was made elsewhere"
             text = f"Imported from {name}: say here what that was trained on."

@@ -51,7 +51,7 @@ def sweep(
 
     \b
     Example:
-      transformer-cli sweep configs/sweeps/copy.yaml --jobs 2
+      transformer-cli sweep configs/sweeps/toy.yaml --jobs 2
     """
     loaded = sweep_file.load_sweep(file)
     path = sweep_dir or Path("sweeps") / file.stem

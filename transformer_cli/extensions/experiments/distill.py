@@ -15,7 +15,7 @@ from transformer_cli.base.errors import InputError, TransformerCliError
 from transformer_cli.base.files import sha256
 from transformer_cli.base.text_files import is_compressed, write_text
 from transformer_cli.base.writing import whole_file
-from transformer_cli.config.data_schema import CopyData, FilePair
+from transformer_cli.config.data_schema import FilePair
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Section
 from transformer_cli.data.corpus import ParallelFiles
@@ -296,11 +296,10 @@ def name_models(runs: Sequence[RunDirectory]) -> list[str]:
 def text_splits(config: Config) -> list[str]:
     """Return the splits whose text is written to the directory.
 
-    The copy task's text is in no file, and a prepared corpus only in a run, so all their splits
-    are written.
+    A prepared corpus is in a run only, so all its splits are written.
     """
     names = open_kind(config.data).split_names()
-    return names if isinstance(config.data, CopyData | CorpusData) else names[:2]
+    return names if isinstance(config.data, CorpusData) else names[:2]
 
 
 def write_texts(config: Config, paths: Mapping[tuple[str, str], Path]) -> None:
@@ -334,7 +333,7 @@ def compose_student(
         return FilePair(src=text_path(split, "src"), tgt=text_path(split, "tgt"))
 
     def test_pair(split: str) -> FilePair:
-        if isinstance(config.data, CopyData | CorpusData):  # see ``text_splits``
+        if isinstance(config.data, CorpusData):  # see ``text_splits``
             return text_pair(split)
         source = open_text(config, split)
         assert isinstance(source, ParallelFiles)

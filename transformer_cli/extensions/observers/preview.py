@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.evaluation.scoring import Validator
-from transformer_cli.training.summary import PlannedTraining, Preview, Row
+from transformer_cli.training.session import Observer
+from transformer_cli.training.summary import PlannedTraining, Row
 
 with lazy_imports():
     from transformer_cli.extensions.observers import forecast
@@ -13,7 +14,7 @@ _WORTHWHILE = 100
 """With fewer batches than this, a forecast takes about as long as the training."""
 
 
-class ForecastPreview(Preview):
+class ForecastPreview(Observer):
     """The forecast, in the summary before a training."""
 
     def rows(self, planned: PlannedTraining) -> Iterator[Row]:

@@ -4,10 +4,11 @@ from collections.abc import Iterator
 
 from transformer_cli.config.schema import TrainingConfig
 from transformer_cli.training.optimizer import last_step, learning_rate
-from transformer_cli.training.summary import PlannedTraining, Preview, Row
+from transformer_cli.training.session import Observer
+from transformer_cli.training.summary import PlannedTraining, Row
 
 
-class RateJumpPreview(Preview):
+class RateJumpWarning(Observer):
     """Warns in the summary before a training."""
 
     def rows(self, planned: PlannedTraining) -> Iterator[Row]:

@@ -7,7 +7,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import children
@@ -18,7 +17,7 @@ from transformer_cli.base.errors import OutputError, RunError
 from transformer_cli.extensions.cluster import fence
 from transformer_cli.extensions.experiments import child
 from transformer_cli.extensions.experiments.child import Command, run_command
-from transformer_cli.inference.output import Output, output_file
+from transformer_cli.inference.output import output_file
 from transformer_cli.runs.directory import lock_directory
 
 _BEGIN = """\
@@ -115,8 +114,7 @@ def test_without_its_file_a_process_is_replaced(owner: Path) -> None:
 
 OUTPUT = """\
 from transformer_cli.inference.output import output_file
-with output_file(Path({!r}), {{}}, keep=True) as file:
-    file.resume(None)
+with output_file(Path({!r}), {{}}, iter(())):
     wait()
 """
 
@@ -127,11 +125,10 @@ def test_a_replaced_process_loses_the_lock_of_its_output(
     path = owner.parent / "made"
     stopped = start(owner, OUTPUT.format(str(path)))
     elsewhere()
-    with pytest.raises(OutputError, match="another process"), output_file(path, {}, keep=True):
+    with pytest.raises(OutputError, match="another process"), output_file(path, {}, iter(())):
         pass
     monkeypatch.setenv(fence.VARIABLE, fence.raise_fence(owner))
-    with output_file(path, {}, keep=True) as file:
-        file.resume(None)
+    with output_file(path, {}, iter(())):
         assert go_on(stopped) == fence.EXIT_CODE
     assert path.read_bytes() == b""
 
@@ -158,8 +155,7 @@ def test_a_replaced_process_loses_its_lock_and_others_keep_theirs(
 
 TRANSLATING = f"""\
 from transformer_cli.inference.output import output_file
-with output_file(Path('out'), {TERMS}, True) as output:
-    output.resume(iter(()))
+with output_file(Path('out'), {TERMS}, iter(())) as output:
     output.write('ab', 'ab')
     wait()
     output.write('cd', ['c', 'of the replaced'])
@@ -172,18 +168,13 @@ def test_a_replaced_process_adds_nothing_to_translations(
     stopped = start(owner, TRANSLATING)
     elsewhere()
     monkeypatch.setenv(fence.VARIABLE, fence.raise_fence(owner))
-    with translating(owner.parent / "out") as output:
-        lines = iter("abcd")
-        output.resume(lines)
+    lines = iter("abcd")
+    with output_file(owner.parent / "out", TERMS, lines) as output:
         assert output.kept == 2
         assert go_on(stopped) == fence.EXIT_CODE
         rest = [*lines]
         output.write(rest, rest)
     assert (owner.parent / "out").read_text() == "a\nb\nc\nd\n"
-
-
-def translating(path: Path) -> AbstractContextManager[Output]:
-    return output_file(path, TERMS, keep=True)
 
 
 # --- who starts jobs ------------------------------------------------------------------------------

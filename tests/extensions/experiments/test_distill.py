@@ -116,7 +116,12 @@ KILLS: dict[str, tuple[str, Hook]] = {
     ),
     "translate forward train": (
         "translate",
-        partial(process.signal_at, "transformer_cli.inference.output:Output", "_write_journal", 3),
+        partial(
+            process.signal_at,
+            "transformer_cli.inference.output:_ResumableOutput",
+            "_write_journal",
+            3,
+        ),
     ),
     "train student": (
         "train runs",

@@ -6,8 +6,9 @@ A worker keeps the model that it has loaded, and gives back what is to be record
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, as_completed
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, fields, replace
+from io import FileIO
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
@@ -17,8 +18,9 @@ from transformer_cli.base.errors import CorpusError, InputError, UsageError, Wor
 from transformer_cli.base.files import sha256
 from transformer_cli.base.locations import is_url
 from transformer_cli.base.messages import bar, log
+from transformer_cli.base.text_files import compressor
 from transformer_cli.base.workers import SerialExecutor, find_executor
-from transformer_cli.base.writing import claim, expect, find_version
+from transformer_cli.base.writing import claim, expect, find_version, whole_file
 from transformer_cli.cli.declaring import CommandOptions, ExtraOptions
 from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.cli.translation import (
@@ -42,7 +44,7 @@ from transformer_cli.extensions.many_files.output_directory import (
     open_directory,
 )
 from transformer_cli.inference.engine import SearchEngine, describe_versions
-from transformer_cli.inference.output import shared_file
+from transformer_cli.inference.output import Output, naming_output_errors
 from transformer_cli.inference.translation import NOBODY, LongLine, Watcher
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.runs.directory import RunDirectory, check_outside_runs
@@ -406,7 +408,8 @@ def _translate_one(
     long_lines = _LongLines()
     with form.open_rows(options) as (rows, _):
         job = Translating(options, translator, rows, form)
-        with shared_file(options.output) if task.is_shared else open_output(job) as file:
+        is_shared = task.is_shared or is_url(options.output)
+        with _shared_output(options.output) if is_shared else open_output(job) as file:
             watcher.progress(file.kept)
             watching = watcher._replace(on_long_line=long_lines)
             lines, messages = write_rows(job, file.write, watching, file.kept)
@@ -414,6 +417,22 @@ def _translate_one(
     told = [*long_lines.summary(), *messages]
     warnings = tuple(f"warning: {options.input_}: {message}" for message in told)
     return TranslatedFile(file.sha256, lines, warnings)
+
+
+@contextmanager
+def _shared_output(path: Path) -> Iterator[Output]:
+    """Write ``path``, which others may be writing at the same time, with the same bytes.
+
+    A worker that was held for lost may go on, on another machine: so each writes a file of its own,
+    and the last to rename it, or to upload it, wins. There is nothing to resume.
+    """
+    with whole_file(path, is_named=True) as partial:
+        with naming_output_errors(path):
+            file = FileIO(partial, "w+")
+        with file:
+            output = Output(file, partial, compressor(path))
+            yield output
+            output.finish()
 
 
 def _guard(task: Task) -> AbstractContextManager[None]:

@@ -18,7 +18,7 @@ from transformer_cli.base.errors import (
     TransformerCliError,
     UsageError,
 )
-from transformer_cli.base.locations import is_url, open_regular
+from transformer_cli.base.locations import open_regular
 from transformer_cli.base.messages import bar, log, warn
 from transformer_cli.base.text_files import (
     is_compressed,
@@ -26,7 +26,6 @@ from transformer_cli.base.text_files import (
     open_text,
     text_writer,
 )
-from transformer_cli.base.writing import claim
 from transformer_cli.cli.display import describe
 from transformer_cli.cli.options import prefix_errors
 from transformer_cli.cli.process import discard_output
@@ -194,10 +193,6 @@ def _write_output(job: Translating, notes: Sequence[Notes]) -> None:
 def open_output(job: Translating) -> Iterator[output.Output]:
     """Open the file of translations; take from ``job`` the rows that are translated already."""
     options = job.options
-    if is_url(options.output):
-        with claim(options.output), output.shared_file(options.output) as file:
-            yield file
-        return
     # Further outputs are not kept, so neither are the translations that they belong to.
     keep = options.are_files and not options.extra_paths("writes")
     with output.output_file(options.output, fingerprint(job), keep) as file:

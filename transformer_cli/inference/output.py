@@ -227,23 +227,6 @@ def output_file(path: Path, terms: Mapping[str, str], keep: bool) -> Iterator[Ou
         sync(path.parent)
 
 
-@contextmanager
-def shared_file(path: Path) -> Iterator[Output]:
-    """Write ``path``, which others may be writing at the same time, with the same bytes.
-
-    A worker that was held for lost may go on, on another machine: so each writes a file of its own,
-    and the last to rename it, or to upload it, wins. Otherwise as ``output_file``; there is nothing
-    to resume.
-    """
-    with whole_file(path, is_named=True) as partial:
-        with naming_output_errors(path):
-            file = FileIO(partial, "w+")
-        with file:
-            output = Output(file, partial, {}, keep=False, compress=compressor(path))
-            yield output
-            output.finish()
-
-
 def _open_partial(partial: Path, path: Path) -> FileIO:
     """Open the file of unfinished output, made if need be, and lock it."""
     from filelock import lock_descriptor  # 5 ms, which --help does not need

@@ -96,7 +96,7 @@ def here(tmp_path: Path) -> Path:
     [
         (TRANSLATOR, "translate_encoded", 1),
         (TRANSLATOR, "translate_encoded", 3),
-        (f"{OUTPUT}:Output", "_write_journal", 1),
+        (f"{OUTPUT}:_ResumableOutput", "_write_journal", 1),
         (f"{OUTPUT}:Output", "commit", 2),
         (f"{OUTPUT}:os", "fsync", 2),
         (OUTPUT, "sync", 3),  # the first chunk's journal is written, and not yet in its place

@@ -1,6 +1,5 @@
 """``transformer-cli translate``: its options, and how extensions add kinds of input."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
@@ -22,7 +21,6 @@ from transformer_cli.config.choices import HIGHEST_PENALTY, DecodingErrors
 with lazy_imports():
     from transformer_cli.base import files, locations
     from transformer_cli.cli import translation
-    from transformer_cli.inference import loading
 
 if TYPE_CHECKING:
     from transformer_cli.cli.translation import InputFormat
@@ -122,13 +120,6 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
         return not is_one or has_format("translate", self.input_, self.output)
 
     @property
-    def compute(self) -> "loading.ComputeOptions":
-        """How to search."""
-        return loading.ComputeOptions(
-            self.engine, self.device, self.precision, self.threads, self.beam_size
-        )
-
-    @property
     def input_name(self) -> str:
         """Name of the input in messages."""
         return "standard input" if str(self.input_) == "-" else str(self.input_)
@@ -165,40 +156,27 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
         *others, last = filter(None, ["lines of text", *read])
         return f"{', '.join(others)} or {last}" if others else last
 
-    def check_outputs(self) -> None:
-        """Make sure, before long work, that all outputs can be written."""
+    def check(self) -> None:
+        """Raise a UsageError, before long work, unless the options can be used together."""
+        self.check_search()
+        self.check_extras()
         kind = self.kind
         inputs = [("-i", self.input_), *self.extra_paths("reads")]
         if str(self.output) != "-":
             others = inputs[1:] if kind and kind.replaces_input else inputs
             options.check_output(self.output, "-o", others, self.models)
         for name, path in self.extra_paths("writes"):
-            options.check_output(path, name, inputs, self.models)
-
-    def check(self) -> None:
-        """Make sure, before long work, that the options can be used together."""
-        self.check_search()
-        self.check_extras()
-        for problem in self._find_problems_of_files():
-            raise UsageError(f"translate: {problem}")
-        self.check_outputs()
-
-    def _find_problems_of_files(self) -> Iterator[str]:
-        for name, path in self.extra_paths("writes"):
             if str(path) != "-" and path.resolve() == self.output.resolve():
-                yield f"-o and {name} are both {self.output}"
+                raise UsageError(f"translate: -o and {name} are both {self.output}")
+            options.check_output(path, name, inputs, self.models)
 
     def check_search(self) -> None:
         """Raise a UsageError unless the options of the search can be used together."""
-        for problem in self._find_problems_of_search():
-            raise UsageError(f"translate: {problem}")
-
-    def _find_problems_of_search(self) -> Iterator[str]:
         n_best, beam_size = self.n_best, self.beam_size
         if n_best is not None and beam_size is not None and n_best > beam_size:
-            yield (
-                f"a beam of {beam_size} does not hold the {n_best} best; raise --beam-size, or "
-                "leave it out"
+            raise UsageError(
+                f"translate: a beam of {beam_size} does not hold the {n_best} best; raise "
+                "--beam-size, or leave it out"
             )
 
 

@@ -30,10 +30,11 @@ from transformer_cli.cli.display import describe
 from transformer_cli.cli.options import prefix_errors
 from transformer_cli.cli.process import discard_output
 from transformer_cli.cli.translate import TranslateOptions
-from transformer_cli.inference import loading, output
+from transformer_cli.inference import loading
 from transformer_cli.inference.engine import SearchEngine
+from transformer_cli.inference.output import Output, output_file
 from transformer_cli.inference.plain_text import check_is_text
-from transformer_cli.inference.translation import LongLine, Notes, Translation, Watcher
+from transformer_cli.inference.translation import Notes, Translation, Watcher
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.lines import bounded_lines, decode_lines
@@ -105,16 +106,22 @@ class RowFormat(InputFormat):
             rows, interactive = stack.enter_context(self.open_rows(given))
             for each in given.extras:
                 rows = stack.enter_context(each.open_rows(rows, given))
-            translator = load_translator(given)
-            _run(Translating(given, translator, rows, self, interactive))
+            job = Translating(given, load_translator(given), rows, self, interactive)
+            # Outside the output: what is noted of its lines appears only if they do.
+            notes = [stack.enter_context(each.open_notes(given)) for each in given.extras]
+            _write_output(job, [*filter(None, notes)])
 
     @contextmanager
     def open_rows(self, given: TranslateOptions) -> Iterator[tuple[Iterator[Row], bool]]:
         """Open the input; yield its rows, and whether a person types them."""
         with open_input(given.input_) as source:
             interactive = source.isatty()
-            asked = _prompt_for_lines if interactive else _bounded(given.input_name)
-            yield self.read(given, source, asked(source)), interactive
+            raw = (
+                _prompt_for_lines(source)
+                if interactive
+                else bounded_lines(source, given.input_name)
+            )
+            yield self.read(given, source, raw), interactive
 
 
 class LineFormat(RowFormat):
@@ -136,13 +143,12 @@ def open_format(given: TranslateOptions) -> InputFormat:
     return LineFormat()
 
 
-def _bounded(name: str) -> Callable[[BinaryIO], Iterator[bytes]]:
-    return lambda source: bounded_lines(source, name)
-
-
 def load_translator(options: TranslateOptions) -> TextTranslator[SearchEngine]:
     """Load the run's model, to search as the options say."""
-    run, checkpoint, compute = RunDirectory(options.run), options.checkpoint, options.compute
+    run, checkpoint = RunDirectory(options.run), options.checkpoint
+    compute = loading.ComputeOptions(
+        options.engine, options.device, options.precision, options.threads, options.beam_size
+    )
     has_scores = options.n_best_written is not None  # which CTranslate2 has, but others
     engine = loading.choose_engine(run, compute, options.extra_needs(), prefers_torch=has_scores)
     if run.only_engine and checkpoint != "best":
@@ -161,65 +167,64 @@ def load_translator(options: TranslateOptions) -> TextTranslator[SearchEngine]:
     return options.prepare(translator)
 
 
-def _run(job: Translating) -> None:
-    with ExitStack() as stack:
-        # Outside the output: what is noted of its lines appears only if they do.
-        opened = [stack.enter_context(each.open_notes(job.options)) for each in job.options.extras]
-        _write_output(job, [*filter(None, opened)])
-
-
 def _write_output(job: Translating, notes: Sequence[Notes]) -> None:
+    """Translate the rows, write them under a bar, and report what the user should know of them."""
     options = job.options
     if options.writes_stream:
-        with _output_stream(options.output) as stdout:
-            show = partial(print, sep="\n", file=stdout, flush=job.interactive)
+        with _open_stream(options.output) as file:
+            show = partial(print, sep="\n", file=file, flush=job.interactive)
             # A bar and translations on one terminal would get in each other's way.
-            _write(job, lambda _, lines: show(*lines), notes, hidden=stdout.isatty())
+            _write(job, lambda _, lines: show(*lines), notes, hidden=file.isatty())
         return
-    with open_output(job) as file:
+    with open_output(job) as output:
         try:
-            _write(job, file.write, notes, file.kept)
+            _write(job, output.write, notes, output.kept)
         except BaseException as error:
-            if not file.kept:
+            if not output.kept:
                 raise
-            hint = f"{file.kept:,} lines are kept; run the same command again to resume"
+            hint = f"{output.kept:,} lines are kept; run the same command again to resume"
             if isinstance(error, TransformerCliError):
                 raise type(error)(f"{error}; {hint}") from error
             log(hint)
             raise
 
 
-@contextmanager
-def open_output(job: Translating) -> Iterator[output.Output]:
-    """Open the file of translations; take from ``job`` the rows that are translated already."""
-    options = job.options
-    # Further outputs are not kept, so neither are the translations that they belong to.
-    keep = options.are_files and not options.extra_paths("writes")
-    with output.output_file(options.output, fingerprint(job), keep) as file:
-        if keep:
-            with job.form.open_rows(options) as (rows, _):
-                change = file.resume(row.source for row in rows)
-        else:
-            change = file.resume(None)
-        if change:
-            log(f"{change}; starting again")
-        deque(islice(job.rows, file.kept), maxlen=0)
-        yield file
-
-
 def _write(
     job: Translating, write: Write, notes: Sequence[Notes], done: int = 0, hidden: bool = False
 ) -> None:
-    """Write each remaining row under a bar, and report what the user should know of them."""
     with bar(None, "translating", " lines", done, hidden or job.interactive) as shown:
         if not shown.disable:
             shown.total = count_lines(job.options, job.form)
             shown.refresh()
-        watcher = watch(shown)._replace(on_long_line=partial(_warn_of_long_line, job))
+        watcher = watch(shown)._replace(on_long_line=partial(warn, job.options.input_name))
         _, messages = write_rows(job, write, watcher, done, notes)
     if not job.interactive:
         for message in messages:
             log(message)
+
+
+@contextmanager
+def open_output(job: Translating) -> Iterator[Output]:
+    """Open the file of translations; take from ``job`` the rows that are translated already."""
+    options = job.options
+    terms = {**job.translator.settings_fingerprint, "errors": options.errors}
+    if (n_best := options.n_best_written) is not None:
+        terms["n_best"] = str(n_best)
+    for each in options.extras:
+        terms |= each.fingerprint()
+    terms |= job.form.fingerprint()
+    if is_compressed(options.output):
+        terms["compression"] = options.output.suffix
+
+    def read_again() -> Iterator[str]:
+        with job.form.open_rows(options) as (rows, _):
+            yield from (row.source for row in rows)
+
+    # Further outputs are not kept, so neither are the translations that they belong to.
+    keep = options.are_files and not options.extra_paths("writes")
+    with output_file(options.output, terms, read_again() if keep else None) as output:
+        deque(islice(job.rows, output.kept), maxlen=0)
+        yield output
 
 
 def watch(shown: "tqdm[Any]") -> Watcher:
@@ -241,10 +246,6 @@ def count_lines(options: TranslateOptions, form: RowFormat) -> int | None:
         for block in iter(partial(file.read, 1 << 20), b""):
             count, end = count + block.count(b"\n"), block[-1:]
         return count + (end != b"\n")
-
-
-def _warn_of_long_line(job: Translating, long: LongLine) -> None:
-    warn(job.options.input_name, long)
 
 
 def write_rows(
@@ -297,19 +298,6 @@ def _to_json(line: int, translations: Sequence[Translation]) -> str:
     return json.dumps({"line": line, "translations": shown}, ensure_ascii=False)
 
 
-def fingerprint(job: Translating) -> dict[str, str]:
-    """Return every setting that decides the output, by name."""
-    settings = {**job.translator.settings_fingerprint, "errors": job.options.errors}
-    if (n_best := job.options.n_best_written) is not None:
-        settings["n_best"] = str(n_best)
-    for each in job.options.extras:
-        settings |= each.fingerprint()
-    settings |= job.form.fingerprint()
-    if is_compressed(job.options.output):
-        settings["compression"] = job.options.output.suffix
-    return settings
-
-
 @contextmanager
 def open_input(path: Path, option: str = "-i") -> Iterator[BinaryIO]:
     """Open standard input, or a file, which may be compressed; ``option`` names it."""
@@ -328,8 +316,8 @@ def open_input(path: Path, option: str = "-i") -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _output_stream(path: Path) -> Iterator[TextIO]:
-    """Open standard output, or a device or a pipe, compressed if its name says so."""
+def _open_stream(path: Path) -> Iterator[TextIO]:
+    """Open standard output, a device or a pipe, compressed if its name says so."""
     if str(path) == "-":
         if sys.stdout is None:
             raise InputError("standard output is closed; name a file with -o")

@@ -9,7 +9,6 @@ the journal says, and the rest comes out as it would have done.
 
 import hashlib
 import os
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from io import FileIO
@@ -21,15 +20,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from transformer_cli.base.errors import OutputError
 from transformer_cli.base.files import is_at, read_small
-from transformer_cli.base.guard import check_guard, find_guard
 from transformer_cli.base.locations import open_checked
+from transformer_cli.base.messages import log
 from transformer_cli.base.text_files import compressor
 from transformer_cli.base.writing import (
     PARTIAL,
     claim,
     replace_file,
     sync,
-    whole_file,
 )
 
 _READ_BYTES = 1 << 20
@@ -41,7 +39,6 @@ class _Journal(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    format: int = 1
     lines: _Count
     bytes: _Count
     input: str
@@ -56,67 +53,86 @@ class _UnfitError(Exception):
 
 
 class Output:
-    """Translations on their way into a file; ``output_file`` makes it.
+    """Translations on their way into a file; ``output_file`` makes one that can be resumed.
 
     Attributes:
-        begun: whether ``resume`` has made the file this process' own.
         kept: lines that are safely on disk, and that a later process can go on from.
     """
 
-    def __init__(
-        self,
-        file: FileIO,
-        partial: Path,
-        terms: Mapping[str, str],
-        keep: bool,
-        compress: Callable[[bytes], bytes],
-    ) -> None:
-        self.begun = False
-        self.kept = 0
-        self._file, self._partial = file, partial
-        self._terms = dict(terms)
-        self._keep, self._compress = keep, compress
-        self._input, self._output = hashlib.sha256(), hashlib.sha256()
-        self._bytes = 0
+    kept = 0
+
+    def __init__(self, file: FileIO, path: Path, compress: Callable[[bytes], bytes]) -> None:
+        self._file, self._path, self._compress = file, path, compress
+        self._output, self._bytes = hashlib.sha256(), 0
 
     @property
     def sha256(self) -> str:
         """SHA-256 of what has been brought to disk."""
         return self._output.hexdigest()
 
-    def _begin(self) -> None:
-        self.begun = True
+    def write(self, sources: Sequence[str], lines: Sequence[str]) -> None:
+        """Bring a chunk of lines safely to disk."""
+        self.commit("\n".join([*lines, ""]).encode())
+
+    def finish(self) -> None:
+        """Bring all that a file of nothing has to disk: a compressed one has a member too."""
+        if not self._bytes:
+            self.commit(b"")
+
+    def commit(self, data: bytes) -> None:
+        """Bring bytes safely to disk: of a compressed file, as a member of it."""
+        data = self._compress(data)
+        with naming_output_errors(self._path):
+            written = 0
+            while written < len(data):
+                written += self._file.write(data[written:])
+            os.fsync(self._file.fileno())
+        self._output.update(data)
+        self._bytes += len(data)
+
+
+class _ResumableOutput(Output):
+    """Keeps a journal of what is done."""
+
+    def resume(self, terms: Mapping[str, str], sources: Iterator[str] | None) -> None:
+        """Go on where an earlier process stopped, or say why that cannot be."""
+        self._terms, self._keeps = dict(terms), sources is not None
+        self._input = hashlib.sha256()
+        if self._file.seek(0, os.SEEK_END):
+            try:
+                self._resume(sources)
+            except _UnfitError as error:
+                log(f"{self._path}: {error}; starting again")
+
+    def begin(self) -> None:
+        """Start with nothing."""
         self._input, self._output, self._bytes = hashlib.sha256(), hashlib.sha256(), 0
         self._write_journal()
         self._file.seek(0)
         self._file.truncate()
 
-    def resume(self, lines: Iterator[str] | None) -> str | None:
-        """Start where an earlier process stopped, taking what it has translated from ``lines``.
+    def write(self, sources: Sequence[str], lines: Sequence[str]) -> None:
+        """Bring a chunk of lines, and then the journal, safely to disk."""
+        super().write(sources, lines)
+        self._input.update("\n".join([*sources, ""]).encode())
+        if self._keeps:
+            self.kept += len(lines)
+            self._write_journal()
 
-        Where what it has left is of something else, or ``lines`` cannot be read again, start with
-        nothing, and return why.
-        """
-        change = None
-        if self._file.seek(0, os.SEEK_END):
-            try:
-                if lines is None:
-                    raise _UnfitError("text with further outputs, or from a pipe, is not resumed")
-                self._resume(lines)
-                return None
-            except _UnfitError as error:
-                change = f"{self._partial}: {error}"
-        self._begin()
-        return change
-
-    def _resume(self, lines: Iterator[str]) -> None:
-        journal = self._read_journal()
+    def _resume(self, sources: Iterator[str] | None) -> None:
+        if sources is None:
+            raise _UnfitError("text with further outputs, or from a pipe, is not resumed")
+        path = _journal(self._path)
+        try:
+            journal = _Journal.model_validate_json(read_small(path))
+        except (OSError, ValidationError) as error:
+            raise _UnfitError(f"{path.name} cannot be read") from error
         for key in sorted({*journal.terms, *self._terms}):
             was, now = journal.terms.get(key, "none"), self._terms.get(key, "none")
             if was != now:
                 raise _UnfitError(f"{key} was {was[:12]}, now {now[:12]}")
         done = 0
-        for line in islice(lines, journal.lines):
+        for line in islice(sources, journal.lines):
             self._input.update(line.encode() + b"\n")
             done += 1
         if done < journal.lines:
@@ -127,76 +143,42 @@ class Output:
         while data := self._file.read(min(_READ_BYTES, journal.bytes - self._bytes)):
             self._output.update(data)
             self._bytes += len(data)
-        if self._output.hexdigest() != journal.output:
+        if self.sha256 != journal.output:
             raise _UnfitError("the translations are not as they were written")
         self._file.truncate()
         self.kept = done
-        self.begun = True
-
-    def write(self, sources: Sequence[str], lines: Sequence[str]) -> None:
-        """Bring a chunk of lines safely to disk."""
-        self._input.update("\n".join([*sources, ""]).encode())
-        self.commit("\n".join([*lines, ""]).encode())
-        if self._keep:
-            self.kept += len(lines)
-            self._write_journal()
-
-    def finish(self) -> None:
-        """Bring all that a file of nothing has to disk: a compressed one has a member too."""
-        if not self._bytes:
-            self.commit(b"")
-
-    def commit(self, data: bytes) -> None:
-        """Bring bytes safely to disk: of a compressed file, as a member of it."""
-        data = self._compress(data)
-        with naming_output_errors(self._partial):
-            check_guard()
-            written = 0
-            while written < len(data):
-                written += self._file.write(data[written:])
-            os.fsync(self._file.fileno())
-        self._output.update(data)
-        self._bytes += len(data)
 
     def _write_journal(self) -> None:
         journal = _Journal(
             lines=self.kept,
             bytes=self._bytes,
             input=self._input.hexdigest(),
-            output=self._output.hexdigest(),
+            output=self.sha256,
             terms=self._terms,
         )
         # There is one writer only, so that a name which needs no tidying up will do.
-        path, new = _journal(self._partial), _journal(self._partial, ".new")
+        path, new = _journal(self._path), _journal(self._path, ".new")
         with naming_output_errors(path):
             new.unlink(missing_ok=True)  # it might be a link
             new.write_bytes(journal.model_dump_json(indent=1).encode() + b"\n")
             sync(new)
-            check_guard()
             new.replace(path)
             sync(path.parent)
 
-    def _read_journal(self) -> _Journal:
-        path = _journal(self._partial)
-        try:
-            journal = _Journal.model_validate_json(read_small(path))
-        except (OSError, ValidationError) as error:
-            raise _UnfitError(f"{path.name} cannot be read") from error
-        if journal.format != 1:
-            raise _UnfitError(f"{path.name} is of another version of transformer-cli")
-        return journal
-
 
 @contextmanager
-def output_file(path: Path, terms: Mapping[str, str], keep: bool) -> Iterator[Output]:
-    """Write ``path``, which appears when the block ends well; call ``resume``.
+def output_file(
+    path: Path, terms: Mapping[str, str], sources: Iterator[str] | None
+) -> Iterator[Output]:
+    """Write ``path``, which appears when the block ends well; resume what an earlier process left.
 
     If the block raises, an older ``path`` is as it was; see ``replace_file``.
 
     Args:
         path: a file, or nothing yet; its directory must exist. What a link points to is replaced.
         terms: what the translations depend on beside the input, each by its name.
-        keep: whether a later process may resume after finished chunks: not if the input is a pipe.
+        sources: the input's lines, to compare those that are translated already; None: they cannot
+            be read again, so that nothing is resumed, now or later.
 
     Raises:
         OutputError: it cannot be written, or another process is writing it.
@@ -209,16 +191,17 @@ def output_file(path: Path, terms: Mapping[str, str], keep: bool) -> Iterator[Ou
             raise OutputError(
                 f"{partial}: in the way, and not by transformer-cli; move it, or write elsewhere"
             )
-        output = Output(file, partial, terms, keep, compress)
+        output = _ResumableOutput(file, partial, compress)
+        output.resume(terms, sources)
         try:
+            if not output.kept:
+                output.begin()
             yield output
             output.finish()
             with naming_output_errors(path):
-                check_guard()
                 replace_file(file, partial, path)
         except BaseException:
-            check_guard()
-            if not keep or (output.begun and not output.kept) or not partial.exists():
+            if not output.kept or not partial.exists():
                 file.close()  # Windows deletes none that is open
                 _remove_journal(partial)
                 partial.unlink(missing_ok=True)
@@ -233,10 +216,6 @@ def _open_partial(partial: Path, path: Path) -> FileIO:
 
     while True:
         with naming_output_errors(partial):
-            if find_guard() and partial.exists():
-                # A process that this one has replaced may have it open.
-                with whole_file(partial) as copy:
-                    shutil.copyfile(partial, copy)
             file = FileIO(
                 partial, "r+", opener=lambda path, flags: open_checked(path, flags | os.O_CREAT)
             )

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from typing import BinaryIO, Protocol
 
 from filelock import lock_descriptor
 
@@ -25,7 +25,6 @@ from transformer_cli.base.errors import (
     find_similar,
 )
 from transformer_cli.base.files import check_no_links, is_at, is_stream, read_json
-from transformer_cli.base.guard import find_guard
 from transformer_cli.base.locations import open_regular
 from transformer_cli.base.packages import __version__
 from transformer_cli.base.text_files import write_text
@@ -33,14 +32,12 @@ from transformer_cli.base.writing import TEMPORARY_END, name_path_in_error, remo
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import find_owners
 from transformer_cli.config.yaml import load_config
-
-if TYPE_CHECKING:
-    from transformer_cli.runs.checkpoint import Checkpoint
+from transformer_cli.runs.checkpoint import Checkpoint, list_checkpoints
 
 CONFIG, MARK, LOCK, CHECKPOINTS = "config.yaml", "run.json", ".lock", "checkpoints"
 
 # What extensions write, by name, with the facts "configuration" (training only reads it) and
-# "unlocked" where they apply; and "begin" and "provenance", see runs/initialize.py.
+# "unlocked" where they apply; and "begin", see runs/initialize.py.
 _ADDED = {name: entry.facts for name, entry in registry.entries("run file").items()}
 # Data that can be made again, by directory, with the names of its files: nothing else is deleted.
 _DATA = {
@@ -55,12 +52,6 @@ LOCKED = (
 """Everything that is written by processes that hold the lock."""
 UNLOCKED = tuple(name for name, facts in _ADDED.items() if "unlocked" in facts)
 """Everything that is written by others, which replace whatever is there."""
-WRITTEN_WHOLE = {
-    CHECKPOINTS: ("step-*", "average", "trial"),
-    "encoded": ("store.json",),
-    "corpus": ("*.json", "*src", "*tgt"),
-}
-"""Patterns of what is written under a temporary name first, by directory."""
 # Left by a process that died before the mark was written.
 _BEGINNING = re.compile(rf"{re.escape(LOCK)}|{re.escape(MARK)}{TEMPORARY_END}")
 
@@ -85,6 +76,11 @@ class RunDirectory:
         self.checkpoints = self.path / CHECKPOINTS
         self.lock = self.path / LOCK
         self.metrics = self.path / "metrics.jsonl"
+
+    @property
+    def has_checkpoints(self) -> bool:
+        """Whether there is a checkpoint to resume from."""
+        return bool(list_checkpoints(self.checkpoints))
 
     @property
     def text_place(self) -> Path | None:
@@ -134,19 +130,14 @@ class RunDirectory:
 
     def _why_no_run(self) -> str:
         """Return why there is no run here, and what to do."""
-        path = self.path
-        for run in path.parents[:2] if path.exists() else ():
-            if (run / MARK).is_file() and (run / CONFIG).is_file():
-                return f"it lies in a run; name that: {run}"
-        for pattern in ("*", "*/*", "runs/*/*", "*/runs/*/*") if path.is_dir() else ():
-            if found := _find_runs(path, pattern):
-                named = ", ".join(map(str, found[:_MOST_NAMED]))
-                others = f" and {len(found) - _MOST_NAMED} more" * (len(found) > _MOST_NAMED)
-                return f"but it holds runs: {named}{others}; name one of them"
-        place = path if path.is_dir() else path.parent
-        what = f"it has no {CONFIG}" if path.exists() else "there is nothing of that name"
-        if similar := find_similar(path.name, [run.name for run in _find_runs(place, "*")]):
-            return f"{what}; did you mean '{place / similar}'?"
+        near = self.path if self.path.is_dir() else self.path.parent
+        found = [each.parent for each in islice(near.glob(f"*/{CONFIG}"), _MAX_RUNS)]
+        runs = sorted(each for each in found if RunDirectory(each).has_checkpoints)
+        if near == self.path and runs:
+            return f"but it holds runs: {', '.join(map(str, runs[:_MOST_NAMED]))}; name one of them"
+        what = f"it has no {CONFIG}" if self.path.exists() else "there is nothing of that name"
+        if similar := find_similar(self.path.name, [run.name for run in runs]):
+            return f"{what}; did you mean '{near / similar}'?"
         return f"{what}; make one with: transformer-cli train CONFIG"
 
     def check_is_run_or_empty(self) -> None:
@@ -190,16 +181,8 @@ class ExportedModel(Protocol):
     def load_config(self) -> Config:
         """Return the settings of the run that was exported."""
 
-    def open_weights(self) -> "Checkpoint":
+    def open_weights(self) -> Checkpoint:
         """Return the weights as a checkpoint; check that they belong to the tokenizer here."""
-
-
-def _find_runs(directory: Path, pattern: str) -> list[Path]:
-    """Return trained runs whose paths in a directory match a pattern."""
-    configs = islice(directory.glob(f"{pattern}/{CONFIG}"), _MAX_RUNS)
-    return sorted(
-        each.parent for each in configs if any((each.parent / CHECKPOINTS).glob("step-*"))
-    )
 
 
 def write_mark(run: Path, config: Config | None = None) -> None:
@@ -277,7 +260,7 @@ def check_outside_runs(path: Path, option: str, read: Iterable[Path] = ()) -> No
 _RETRY_SECONDS = 0.2
 
 
-def check_unlocked(run: RunDirectory, patience: float = _RETRY_SECONDS) -> None:
+def check_unlocked(run: RunDirectory) -> None:
     """Check, before long work and without writing, that no other process writes to ``run``.
 
     Of several ranks only the main process, which will lock the directory, may call it.
@@ -288,7 +271,7 @@ def check_unlocked(run: RunDirectory, patience: float = _RETRY_SECONDS) -> None:
     except OSError:
         return  # there is no lock yet; ``lock_run`` reports if there cannot be one
     with file:
-        _lock(run.path, file, patience)
+        _lock(run.path, file, _RETRY_SECONDS)
 
 
 @contextmanager
@@ -300,18 +283,12 @@ def lock_run(run: RunDirectory) -> Iterator[None]:
 
 
 @contextmanager
-def lock_directory(
-    path: Path, patience: float = _RETRY_SECONDS, is_guarded: bool = False
-) -> Iterator[int]:
+def lock_directory(path: Path, patience: float = _RETRY_SECONDS) -> Iterator[int]:
     """Lock a directory, made if it is not there, while the block runs; wait ``patience`` seconds.
 
     Yielded is the lock's descriptor: a process that has it open holds the lock, too. The operating
-    system releases it however the process ends; the file stays, and names the last holder. A
-    process that this one has replaced loses its lock. ``is_guarded``: a guard watches over all that
-    is written there, so a disk without locks will do.
+    system releases it however the process ends; the file stays, and names the last holder.
     """
-    guard = find_guard()
-    whose = f" ({guard.job()})" if guard else ""
     lock = path / LOCK
     while True:
         try:
@@ -321,41 +298,33 @@ def lock_directory(
             where = lock if error.errno == errno.EMLINK else path
             raise RunError(f"{where}: cannot be written: {error.strerror}") from error
         with file:
-            if not _lock(path, file, patience, is_guarded):
-                lock.unlink(missing_ok=True)  # so that the next try makes another file
+            _lock(path, file, patience)
             if not is_at(file, lock):
-                continue  # or its holder has renamed the directory meanwhile
+                continue  # its holder has renamed the directory meanwhile
             with name_path_in_error(lock):
                 # Unbuffered: a failed write to a full disk is not repeated when the file is closed.
                 os.ftruncate(file.fileno(), 0)
-                holder = f"\nprocess {os.getpid()} on {socket.gethostname()}{whose}\n"
+                holder = f"\nprocess {os.getpid()} on {socket.gethostname()}\n"
                 os.write(file.fileno(), holder.encode())
             yield file.fileno()
             return
 
 
-def _lock(path: Path, file: BinaryIO, patience: float, is_guarded: bool = False) -> bool:
-    """Lock a file; return False if its holder is one that this job's process has replaced."""
-    guard = find_guard()
+def _lock(path: Path, file: BinaryIO, patience: float) -> None:
     # It may be held by a check, or by what a killed process had started.
-    deadline = time.monotonic() + (guard.patience if guard else patience)
+    deadline = time.monotonic() + patience
     try:
-        while not (is_ours := lock_descriptor(file.fileno(), blocking=False)):
+        while not lock_descriptor(file.fileno(), blocking=False):
             if time.monotonic() >= deadline:
                 break
             time.sleep(_RETRY_SECONDS)
+        else:
+            return
     except OSError as error:
-        if is_guarded or guard:
-            return True  # the guard will do
         raise RunError(
             f"{path}: cannot be locked: {error.strerror}; choose a directory on a local disk"
         ) from error
-    if is_ours:
-        return True
     # Windows lets nobody else read the first byte, which is locked.
     file.seek(1 if sys.platform == "win32" else 0)
     holder = file.read(10_000).decode(errors="replace").strip() or "another process"
-    if guard and holder.endswith(f" ({guard.job()})"):
-        guard.check()
-        return False
     raise RunError(f"{path}: in use by {holder}; wait for it, or use another directory")

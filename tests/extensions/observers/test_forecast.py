@@ -307,9 +307,10 @@ def test_an_evaluation_is_timed_on_translations_as_long_as_the_references(
     search = TorchEngine.search
     found: list[tuple[list[int], list[int]]] = []
 
-    def record(engine: TorchEngine, sources: Any, prefixes: Any, *others: Any) -> Any:
-        outputs = search(engine, sources, prefixes, *others)
-        found.extend((best[0].ids, prefix) for best, prefix in zip(outputs, prefixes, strict=True))
+    def record(engine: TorchEngine, sources: Any, limits: Any, options: Any, *others: Any) -> Any:
+        outputs = search(engine, sources, limits, options, *others)
+        references = options.constraints[0].ids
+        found.extend((best[0].ids, ids) for best, ids in zip(outputs, references, strict=True))
         return outputs
 
     monkeypatch.setattr(TorchEngine, "search", record)

@@ -350,6 +350,6 @@ def _shared_file(path: Path) -> Iterator[Output]:
     and the last to rename it wins. There is nothing to resume.
     """
     with whole_file(path, is_named=True) as temporary, FileIO(temporary, "w+") as file:
-        output = Output(file, temporary, {}, keep=False, compress=compressor(path))
+        output = Output(file, temporary, compressor(path))
         yield output
         output.finish()

@@ -228,12 +228,11 @@ class _References(Constraint):
     ids: Sequence[list[int]]
 
     def of_batch(self, places: Sequence[int], device: Any) -> Callable[[Any, Any, Any], object]:
-        forced = pad([self.ids[place] for place in places], EOS_ID).to(device)
+        forced = pad([[*self.ids[place], EOS_ID] for place in places], EOS_ID).to(device)
 
         def force(log_probabilities: Tensor, sentences: Tensor, written: Tensor) -> None:
-            place = written.size(1) - 1
-            if place < forced.size(1):  # or all have been written
-                log_probabilities.scatter_(1, forced[sentences, place, None], 1.0)
+            # Likelier than all others, whose logarithms are negative.
+            log_probabilities.scatter_(1, forced[sentences, written.size(1) - 1, None], 1.0)
 
         return force
 

@@ -11,7 +11,7 @@ from transformer_cli.config.languages import base_language
 from transformer_cli.extensions.constraints.placeholders import Protection, find_placeholders
 from transformer_cli.extensions.documents.document import Match, join_lines, without_controls
 from transformer_cli.extensions.documents.inline import Span
-from transformer_cli.extensions.revision.line_revisers import doubt_of
+from transformer_cli.extensions.revision.doubts import doubt_of
 from transformer_cli.inference.translation import Translation
 from transformer_cli.text.lines import GROUPS
 

@@ -14,13 +14,12 @@ from transformer_cli.base.errors import (
     TransformerCliError,
 )
 from transformer_cli.config.schema import Config
-from transformer_cli.config.yaml import list_base_files, load_settings
+from transformer_cli.config.yaml import load_settings
 from transformer_cli.runs.checkpoint import save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run
 from transformer_cli.runs.trained_model import (
     check_init,
-    describe_inherited_init,
     open_checkpoint,
 )
 from transformer_cli.text.tokenizer import fingerprint
@@ -119,12 +118,11 @@ PAIR = "{src: new.de, tgt: new.en}"
 FILES = f"{{kind: files, src_lang: de, tgt_lang: en, train: {PAIR}, val: {PAIR}}}"
 
 
-def over(source: RunDirectory, text: str) -> tuple[Config, str | None]:
-    """The settings of a file over those of a run, and the hint that they are worth."""
+def over(source: RunDirectory, text: str) -> Config:
+    """The settings of a file over those of a run."""
     file = source.path.parent / "adapted.yaml"
     file.write_text(f"base: {source.path.name}/config.yaml\n{text}")
-    config, origins = load_settings(file)
-    return config, describe_inherited_init(config, origins, list_base_files(file)[1:])
+    return load_settings(file)[0]
 
 
 def test_a_run_is_adapted_to_another_kind_of_data_in_two_keys(
@@ -132,25 +130,12 @@ def test_a_run_is_adapted_to_another_kind_of_data_in_two_keys(
 ) -> None:
     old, data = {"kind": "toy", "src_lang": "de", "tgt_lang": "en"}, FILES
     source = a_run(tmp_path / "source", 10, data=old, model={"d_ff": 512}, init="an/older/run")
-    config, hint = over(source, f"init: {source.path}\ndata: {data}\ntraining: {{epochs: 3}}\n")
-    assert hint is None
+    config = over(source, f"init: {source.path}\ndata: {data}\ntraining: {{epochs: 3}}\n")
     whole = tmp_path / "whole.yaml"
     whole.write_text(f"data: {data}\ntokenizer: {{kind: words}}\n")
     assert config.data == load_settings(whole)[0].data
     assert (config.model.d_ff, config.tokenizer.kind) == (512, "sentencepiece")
     check_init(config, new, overwrite=False)
-
-
-def test_a_run_whose_settings_are_taken_without_its_weights_is_pointed_out(tmp_path: Path) -> None:
-    first = a_run(tmp_path / "first", 10)
-    second = a_run(tmp_path / "second", 10, init=str(first.path))
-    advice = "; init: {} starts from that run's"
-    said = f"init: as in the base {first.config}, so training starts from random weights"
-    assert over(first, "seed: 2\n")[1] == said + advice.format(first.path)
-    said = f"init: as in the base {second.config}, so training starts from the weights of "
-    assert over(second, "seed: 2\n")[1] == f"{said}{first.path}{advice.format(second.path)}"
-    for text in ("init: null\n", f"init: {first.path}\n", f"init: {second.path}\n"):
-        assert over(second, text)[1] is None
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,9 @@ from transformer_cli.base.errors import (
     InputError,
     MissingExtraError,
     UsageError,
-    did_you_mean,
 )
 from transformer_cli.base.packages import lazy_imports
-from transformer_cli.base.registry import entries, find
+from transformer_cli.base.registry import entries
 from transformer_cli.cli.declaring import CommandOptions, ExtraOptions, argument, flag, option
 from transformer_cli.config.choices import (
     MOST_THREADS,
@@ -65,23 +64,11 @@ Split = Annotated[
 ]
 
 
-_ENGINES = ("auto", "torch", *entries("engine"))
-
-
-def _parse_engine(given: object) -> str:
-    name = str(given)
-    if name in _ENGINES or find("engine", name) is not None:
-        return name
-    hint = did_you_mean(name, _ENGINES) or f"there are {', '.join(_ENGINES)}"
-    raise UsageError(f"--engine {name}: no such engine is installed; {hint}")
-
-
 Engine = Annotated[
     str,
     option(
-        "|".join(_ENGINES),
+        "|".join(("auto", "torch", *entries("engine"))),
         "auto is one that is faster than torch where its text is the same.",
-        parser=_parse_engine,
     ),
 ]
 Json = Annotated[bool, flag("Print one JSON object.", "--json")]
@@ -133,7 +120,6 @@ def check_output(
     option: str = "-o",
     inputs: Iterable[tuple[str, Path | None]] = (),
     runs: Iterable[Path] = (),
-    default: Path | None = None,
 ) -> None:
     """Make sure, before long work, that a file can be made at ``path``, which ``option`` names.
 
@@ -142,7 +128,6 @@ def check_output(
         option: its name, for messages.
         inputs: files that the command reads, with their options: none may be overwritten.
         runs: directories of runs and exported models that the command reads.
-        default: the one place in a run that the command is meant to write.
     """
     if str(path) == "-":
         raise UsageError(f"{option} needs the name of a file")
@@ -157,8 +142,7 @@ def check_output(
         raise UsageError(f"{option} {path}: is a directory; give the name of a file")
     if not path.parent.is_dir():
         raise UsageError(f"{option} {path}: there is no directory {path.parent}; make it first")
-    if default is None or path.resolve() != default.resolve():
-        directory.check_outside_runs(path, option, runs)
+    directory.check_outside_runs(path, option, runs)
     text_files.compressor(path)  # or its package is missing
     if files.is_stream(path):
         return

@@ -28,7 +28,7 @@ with lazy_imports():
     from transformer_cli.data import kinds
     from transformer_cli.evaluation import best_checkpoint, scoring as evaluations
     from transformer_cli.model import device as devices
-    from transformer_cli.runs import checkpoint, directory, initialize, metrics_log, trained_model
+    from transformer_cli.runs import directory, initialize, metrics_log
     from transformer_cli.text import tokenizer
     from transformer_cli.training import (
         preparation,
@@ -103,9 +103,6 @@ def _make_request(given: TrainOptions) -> "preparation.TrainRequest":
     starts_again = given.overwrite and not ranks.restarts
     if not starts_again:
         initialize.check_resumable(run, config)
-    hint = trained_model.describe_inherited_init(config, root, files[1:])
-    if ranks.is_main and hint:
-        log(hint)
     return preparation.TrainRequest(
         config=config,
         root=root,
@@ -153,7 +150,7 @@ def _preview(planned: "summary.PlannedTraining") -> str:
     trainer, run = planned.trainer, planned.run
     state = None if planned.request.overwrite else initialize.load_newest_state(run)
     is_complete = state is not None and state.is_final(planned.config.training)
-    trainer.step = 0 if planned.request.overwrite else checkpoint.newest_step(run.checkpoints)
+    trainer.step = 0 if state is None else state.step
     planned = replace(planned, is_complete=is_complete)
     return "\n".join(align_columns(summary.summarize_training(planned), left=2))
 

@@ -38,8 +38,10 @@ from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, c
 
 from transformer_cli.base import registry
 from transformer_cli.base.artifact import sum_json
+from transformer_cli.base.errors import did_you_mean
 from transformer_cli.base.locations import is_url, text_path
 from transformer_cli.config import languages
+from transformer_cli.config.setting_tree import describe_value
 
 # Bounds far beyond what can be computed with, below those of the numbers that libraries take.
 Count = Annotated[int, Field(gt=0, lt=2**31)]
@@ -94,11 +96,6 @@ class Section(BaseModel):
         unused = {key for key in added if getattr(made, key) == fields[key].get_default()}
         rest = {key: value for key, value in values.items() if key not in unused}
         return cls.model_validate(rest) if unused else made
-
-    @classmethod
-    def advise(cls, value: object) -> str:
-        """Return what an error adds about a value that is no section, as in '; write …'."""
-        return ""
 
     def check_with(self, config: Any) -> None:
         """Raise ValueError, which begins with a dotted key, if ``config`` does not fit the section.
@@ -187,6 +184,11 @@ class Kinds:
         self._interface = interface
         self._core = {kind_of(section): section for section in core}
 
+    def __str__(self) -> str:
+        """Return the kinds that are installed, as in "'a', 'b' or 'c'"."""
+        *others, last = map(repr, self.names())
+        return f"{', '.join(others)} or {last}" if others else last
+
     def names(self) -> list[str]:
         """Return the kinds that are installed."""
         added = registry.entries(self._interface).items()
@@ -207,12 +209,13 @@ class Kinds:
         if not isinstance(value, Mapping):
             raise PydanticKnownError("dict_type")
         if "kind" not in value:
-            raise PydanticKnownError("union_tag_not_found", {"discriminator": "'kind'"})
+            raise ValueError(f"kind: missing; it is {self}")
         kind = value["kind"]
         section = self.find(kind) if isinstance(kind, str) else None
         if section is None:
-            about = {"discriminator": "'kind'", "tag": str(kind), "expected_tags": ""}
-            raise PydanticKnownError("union_tag_invalid", about)
+            hint = did_you_mean(str(kind), self.names())
+            found = f"expected {self}, found {describe_value(kind)}"
+            raise ValueError(f"kind: {found}; {hint}" if hint else f"kind: {found}")
         return section.model_validate(value)
 
     def __get_pydantic_core_schema__(self, _: Any, __: GetCoreSchemaHandler) -> CoreSchema:

@@ -1,7 +1,7 @@
 """A tree of values as a Config, and pydantic's errors as one line that names key and place."""
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from types import NoneType
 from typing import Any, TypeGuard, TypeVar, get_args
@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 from transformer_cli.base.errors import ConfigError, did_you_mean
 from transformer_cli.config import setting_tree as tree
 from transformer_cli.config.schema import Config
-from transformer_cli.config.sections import Kinds, Section, extend_fully, list_added
+from transformer_cli.config.sections import Kinds, Section, extend_fully, kind_of, list_added
 
 S = TypeVar("S", bound=Section)
 
@@ -66,7 +66,7 @@ def validate_as(schema: type[S], root: tree.Node) -> S:
             if details["type"] == "missing" and (*keys[:-1], f"'{keys[-1]}'?") in hints:
                 continue  # it is there, misspelt
             place = tree.find_place(root, keys)
-            order = (details["type"] in ("missing", "union_tag_not_found"), place.line)
+            order = (text.startswith("missing"), place.line)
             problems.append((order, str(tree.setting_error(place, keys, text))))
         first, *others = (text for _, text in sorted(problems, key=itemgetter(0)))
         if len(others) > _MAX_OTHER_ERRORS:
@@ -77,7 +77,6 @@ def validate_as(schema: type[S], root: tree.Node) -> S:
 def _explain(schema: type[Section], error: ErrorDetails, values: Any) -> tuple[tree.Keys, str]:
     """Return the path of the setting that an error is about, and the error in our words."""
     keys = error["loc"]
-    wanted = _find_type(schema, keys, values)
     context, found = error.get("ctx", {}), tree.describe_value(error["input"])
     match error["type"]:
         case "extra_forbidden":
@@ -85,13 +84,6 @@ def _explain(schema: type[Section], error: ErrorDetails, values: Any) -> tuple[t
             return keys, _explain_unknown(above, keys, is_config=schema is Config)
         case "missing":
             return keys, _explain_missing(_find_type(schema, keys[:-1], values), str(keys[-1]))
-        case "union_tag_not_found":
-            return (*keys, "kind"), f"missing; it is {_join_with_or(wanted.names())}"
-        case "union_tag_invalid":
-            kinds, kind = wanted.names(), error["input"]["kind"]
-            text = f"expected {_join_with_or(kinds)}, found {tree.describe_value(kind)}"
-            hint = did_you_mean(kind, kinds)
-            return (*keys, "kind"), f"{text}; {hint}" if hint else text
         case "value_error":
             message = _VALIDATORS_MESSAGE.fullmatch(str(context["error"]))
             assert message, f"the schema's validators begin their messages with a key: {error}"
@@ -101,8 +93,7 @@ def _explain(schema: type[Section], error: ErrorDetails, values: Any) -> tuple[t
         case "refused":
             return keys, error["msg"]
         case name if name in _EXPECTED:
-            text = f"expected {_EXPECTED[name].format(**context)}, found {found}"
-            return keys, text + (wanted.advise(error["input"]) if _is_section(wanted) else "")
+            return keys, f"expected {_EXPECTED[name].format(**context)}, found {found}"
         case _:
             return keys, f"{error['msg']}, found {found}"
 
@@ -121,7 +112,7 @@ def _explain_unknown(section: type[Section], keys: tree.Keys, is_config: bool) -
     known = own[0] if is_elsewhere and not is_other_kinds else None
     text = "unknown key"
     if "kind" in allowed:
-        text += f" for kind {_join_with_or(get_args(section.model_fields['kind'].annotation))}"
+        text += f" for kind '{kind_of(section)}'"
     listed = f"the keys are {', '.join(allowed)}" if len(allowed) <= _MAX_KEYS_LISTED else None
     hint = did_you_mean(name, allowed, known) or listed
     return f"{text}; {hint}" if hint else text
@@ -142,13 +133,8 @@ def _explain_missing(section: Any, key: str) -> str:
         return "missing"
     field = section.model_fields[key]
     if kinds := _kinds_of(field):
-        return f"missing; give it a kind: {_join_with_or(kinds.names())}"
+        return f"missing; give it a kind: {kinds}"
     return f"missing ({field.description})"
-
-
-def _join_with_or(choices: Collection[str]) -> str:
-    *others, last = (f"'{choice}'" for choice in choices)
-    return f"{', '.join(others)} or {last}" if others else last
 
 
 def _find_type(schema: type[Section], keys: tree.Keys, values: Any) -> Any:

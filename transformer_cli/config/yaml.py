@@ -2,9 +2,7 @@
 
 import math
 import os.path
-import re
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from functools import reduce
 from itertools import islice
 from pathlib import Path
@@ -16,13 +14,11 @@ from transformer_cli.base.errors import ConfigError, find_similar
 from transformer_cli.base.files import read_small
 from transformer_cli.config import setting_tree as tree
 from transformer_cli.config.schema import Config
-from transformer_cli.config.tokenizer_schema import LEARNING, MODEL_KEYS
 from transformer_cli.config.validation import validate_as
 
 SET = "--set"  # the place of what the command line changes begins with it
 MAX_YAML_BYTES = 1 << 20
 """A hundred times our longest files; YAML of this size takes seconds to parse."""
-_ITEM = re.compile(r"\w+\[\d+\]")
 
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
@@ -107,11 +103,7 @@ def find_beside(path: Path, node: tree.Node, keys: tree.Keys) -> Path:
         missing = tree.shorten(str(file), 300)
         rule = f"its path starts from the directory of {path.name}"
         raise tree.setting_error(node.place, keys, f"there is no file {missing}; {rule}")
-    plain = Path(os.path.normpath(file))
-    with suppress(OSError):
-        if plain.samefile(file):
-            return plain
-    return file  # behind a link, .. leads elsewhere
+    return file
 
 
 def read_mapping(path: Path, keys: str) -> tree.Node:
@@ -169,11 +161,6 @@ def merge(old: tree.Node, new: tree.Node, keeps_rest: bool = True) -> tree.Node:
         # A warm-up of another kind of schedule is another setting.
         is_same = key in old.value and (key == "kind" or not differ_in_kind)
         entries[key] = merge(old.value[key], node, keeps_rest) if is_same else node
-    # Not the section 'model', nor null.
-    if any(isinstance(new.value[key].value, str) for key in MODEL_KEYS & new.value.keys()):
-        # How to learn a tokenizer says nothing of a model that is there already.
-        for key in set(LEARNING) - new.value.keys():
-            entries.pop(key, None)
     return tree.Node(entries, new.place)
 
 
@@ -184,9 +171,6 @@ def _override(root: tree.Node, override: str) -> tree.Node:
     keys = tuple(dotted_key.split("."))
     if not equals or not all(keys):
         raise tree.setting_error(place, (), "expected KEY=VALUE, as in training.epochs=20")
-    if any(_ITEM.fullmatch(key) for key in keys):
-        problem = "the items of a list cannot be set one by one; set the whole list"
-        raise tree.setting_error(place, keys, problem)
     if keys == (tree.BASE,):
         problem = "only a file has one; write one with this base and the changes"
         raise tree.setting_error(place, keys, problem)

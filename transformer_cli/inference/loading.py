@@ -122,7 +122,8 @@ class Engine(Protocol):
 
 def _find_engine(name: str) -> Engine:
     if (entry := find("engine", name)) is None:
-        raise UsageError(describe_missing("engine", name))
+        there = ("auto", "torch", *entries("engine"))
+        raise UsageError(f"`engine` {describe_missing('engine', name, there)}")
     found: Engine = entry.load()
     return found
 

@@ -294,12 +294,6 @@ def list_checkpoints(directory: Path) -> list[Path]:
     return [steps[step] for step in sorted(step for step in steps if step is not None)]
 
 
-def newest_step(directory: Path) -> int:
-    """Return the step of the newest checkpoint, intact or not; 0 if there is none."""
-    checkpoints = list_checkpoints(directory)
-    return (parse_step(checkpoints[-1]) or 0) if checkpoints else 0
-
-
 def open_newest_intact(directory: Path, tokenizer: str) -> tuple[Checkpoint | None, list[str]]:
     """Open the newest checkpoint that is whole; rename newer, damaged ones, unless none is whole.
 

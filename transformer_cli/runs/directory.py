@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from typing import BinaryIO, Protocol
 
 from filelock import lock_descriptor
 
@@ -33,14 +33,12 @@ from transformer_cli.base.writing import TEMPORARY_END, name_path_in_error, remo
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import find_owners
 from transformer_cli.config.yaml import load_config
-
-if TYPE_CHECKING:
-    from transformer_cli.runs.checkpoint import Checkpoint
+from transformer_cli.runs.checkpoint import Checkpoint, list_checkpoints
 
 CONFIG, MARK, LOCK, CHECKPOINTS = "config.yaml", "run.json", ".lock", "checkpoints"
 
 # What extensions write, by name, with the facts "configuration" (training only reads it) and
-# "unlocked" where they apply; and "begin" and "provenance", see runs/initialize.py.
+# "unlocked" where they apply; and "begin", see runs/initialize.py.
 _ADDED = {name: entry.facts for name, entry in registry.entries("run file").items()}
 # Data that can be made again, by directory, with the names of its files: nothing else is deleted.
 _DATA = {
@@ -55,12 +53,6 @@ LOCKED = (
 """Everything that is written by processes that hold the lock."""
 UNLOCKED = tuple(name for name, facts in _ADDED.items() if "unlocked" in facts)
 """Everything that is written by others, which replace whatever is there."""
-WRITTEN_WHOLE = {
-    CHECKPOINTS: ("step-*", "average", "trial"),
-    "encoded": ("store.json",),
-    "corpus": ("*.json", "*src", "*tgt"),
-}
-"""Patterns of what is written under a temporary name first, by directory."""
 # Left by a process that died before the mark was written.
 _BEGINNING = re.compile(rf"{re.escape(LOCK)}|{re.escape(MARK)}{TEMPORARY_END}")
 
@@ -85,6 +77,11 @@ class RunDirectory:
         self.checkpoints = self.path / CHECKPOINTS
         self.lock = self.path / LOCK
         self.metrics = self.path / "metrics.jsonl"
+
+    @property
+    def has_checkpoints(self) -> bool:
+        """Whether there is a checkpoint to resume from."""
+        return bool(list_checkpoints(self.checkpoints))
 
     @property
     def text_place(self) -> Path | None:
@@ -134,19 +131,14 @@ class RunDirectory:
 
     def _why_no_run(self) -> str:
         """Return why there is no run here, and what to do."""
-        path = self.path
-        for run in path.parents[:2] if path.exists() else ():
-            if (run / MARK).is_file() and (run / CONFIG).is_file():
-                return f"it lies in a run; name that: {run}"
-        for pattern in ("*", "*/*", "runs/*/*", "*/runs/*/*") if path.is_dir() else ():
-            if found := _find_runs(path, pattern):
-                named = ", ".join(map(str, found[:_MOST_NAMED]))
-                others = f" and {len(found) - _MOST_NAMED} more" * (len(found) > _MOST_NAMED)
-                return f"but it holds runs: {named}{others}; name one of them"
-        place = path if path.is_dir() else path.parent
-        what = f"it has no {CONFIG}" if path.exists() else "there is nothing of that name"
-        if similar := find_similar(path.name, [run.name for run in _find_runs(place, "*")]):
-            return f"{what}; did you mean '{place / similar}'?"
+        near = self.path if self.path.is_dir() else self.path.parent
+        found = [each.parent for each in islice(near.glob(f"*/{CONFIG}"), _MAX_RUNS)]
+        runs = sorted(each for each in found if RunDirectory(each).has_checkpoints)
+        if near == self.path and runs:
+            return f"but it holds runs: {', '.join(map(str, runs[:_MOST_NAMED]))}; name one of them"
+        what = f"it has no {CONFIG}" if self.path.exists() else "there is nothing of that name"
+        if similar := find_similar(self.path.name, [run.name for run in runs]):
+            return f"{what}; did you mean '{near / similar}'?"
         return f"{what}; make one with: transformer-cli train CONFIG"
 
     def check_is_run_or_empty(self) -> None:
@@ -190,16 +182,8 @@ class ExportedModel(Protocol):
     def load_config(self) -> Config:
         """Return the settings of the run that was exported."""
 
-    def open_weights(self) -> "Checkpoint":
+    def open_weights(self) -> Checkpoint:
         """Return the weights as a checkpoint; check that they belong to the tokenizer here."""
-
-
-def _find_runs(directory: Path, pattern: str) -> list[Path]:
-    """Return trained runs whose paths in a directory match a pattern."""
-    configs = islice(directory.glob(f"{pattern}/{CONFIG}"), _MAX_RUNS)
-    return sorted(
-        each.parent for each in configs if any((each.parent / CHECKPOINTS).glob("step-*"))
-    )
 
 
 def write_mark(run: Path, config: Config | None = None) -> None:

@@ -22,14 +22,12 @@ from transformer_cli.base.text_files import write_text
 from transformer_cli.base.writing import TEMPORARY_MARK, remove_leftovers
 from transformer_cli.config.differences import Difference, differences
 from transformer_cli.config.schema import Config
-from transformer_cli.config.sections import find_owners
 from transformer_cli.config.setting_tree import Node, iter_leaves, join_keys
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.runs.checkpoint import Checkpoint, TrainingState, list_checkpoints
 from transformer_cli.runs.directory import (
     LOCKED,
     UNLOCKED,
-    WRITTEN_WHOLE,
     RunDirectory,
     lock_run,
     write_mark,
@@ -126,7 +124,7 @@ def initialize_run(
         run.check_is_run_or_empty()
         _remove_outdated(run, config, overwrite)
         run.path.mkdir(parents=True, exist_ok=True)
-        if not list_checkpoints(run.checkpoints) or not run.config.is_file():
+        if not run.has_checkpoints or not run.config.is_file():
             _record(run, config, records)
         run.checkpoints.mkdir(exist_ok=True)
         # Permissions are not enough: root has them on a disk that is mounted read-only.
@@ -150,13 +148,12 @@ def _remove_outdated(run: RunDirectory, config: Config, overwrite: bool) -> None
     # We hold the lock, so temporary files in our places are a dead process'.
     if run.path.is_dir():
         remove_leftovers(run.path, LOCKED, UNLOCKED)
-    for name, patterns in WRITTEN_WHOLE.items():
-        if (run.path / name).is_dir():
-            remove_leftovers(run.path / name, patterns, ())
+    for directory in filter(Path.is_dir, (run.checkpoints, run.encoded, run.corpus)):
+        remove_leftovers(directory, ours=("*",))
     if run.config.is_file():
         check_resumable(run, config)
         # Without a checkpoint, no setting binds: data that depends on other ones is made again.
-        if not list_checkpoints(run.checkpoints) and (overwrite or is_data_outdated(run, config)):
+        if not run.has_checkpoints and (overwrite or is_data_outdated(run, config)):
             run.remove_data()
 
 
@@ -179,7 +176,7 @@ def check_resumable(run: RunDirectory, config: Config) -> None:
 
 def describe_refused(run: RunDirectory, config: Config) -> str:
     """Return which settings differ from a run's that may not; '': it can be resumed."""
-    changed = _fixed_differences(run, config) if list_checkpoints(run.checkpoints) else []
+    changed = _fixed_differences(run, config) if run.has_checkpoints else []
     return f"trained with other settings ({'; '.join(map(str, changed))})" if changed else ""
 
 
@@ -188,7 +185,7 @@ def is_data_outdated(run: RunDirectory, config: Config) -> bool:
 
     That is only possible before the first checkpoint.
     """
-    if list_checkpoints(run.checkpoints):
+    if run.has_checkpoints:
         return False
     return any(diff.key.startswith(_SHAPES_DATA) for diff in _fixed_differences(run, config))
 
@@ -229,19 +226,3 @@ def load_newest_state(run: RunDirectory) -> TrainingState | None:
         return Checkpoint.open(checkpoints[-1]).load_state() if checkpoints else None
     except CheckpointError:  # resuming the run reports this, and how to fix it
         return None
-
-
-def record_provenance(run: RunDirectory, config: Config) -> None:
-    """Let extensions record where the text and the first weights of a run come from.
-
-    Each ``run file`` may have a ``provenance``, a function of the run's path and its settings that
-    writes it. It is called if the text may come from elsewhere, or the file is there.
-    """
-    # With checkpoints, a run has the text that it began with, whatever can be found by now.
-    if list_checkpoints(run.checkpoints):
-        return
-    has_urls = "://" in config.data.model_dump_json()
-    is_from_elsewhere = config.init is not None or has_urls or bool(find_owners(config))
-    for name, entry in registry.entries("run file").items():
-        if "provenance" in entry.facts and (is_from_elsewhere or (run.path / name).exists()):
-            entry.load("provenance")(run.path, config)

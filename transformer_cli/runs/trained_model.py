@@ -1,6 +1,5 @@
 """Trained models: loaded with settings and tokenizers, started from, and averaged."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,14 +8,12 @@ from transformer_cli.base.errors import CheckpointError, ConfigError, RunError
 from transformer_cli.base.files import sha256
 from transformer_cli.config.differences import Difference, differences
 from transformer_cli.config.schema import Config
-from transformer_cli.config.setting_tree import Node, find_node
 from transformer_cli.runs.checkpoint import (
     MANIFEST,
     Checkpoint,
     find_checkpoint,
-    list_checkpoints,
 )
-from transformer_cli.runs.directory import CONFIG, RunDirectory, is_run
+from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.tokenizer import fingerprint, load_tokenizers
 from transformer_cli.text.vocabulary import PAD_ID
@@ -55,7 +52,7 @@ def load_trained_model(run: RunDirectory, checkpoint: str) -> TrainedModel:
 def open_trained_model(run: RunDirectory, checkpoint: str) -> OpenedModel:
     """Open what ``load_trained_model`` loads, without torch."""
     config = run.load_config()
-    has_model = run.exported or list_checkpoints(run.checkpoints)
+    has_model = run.exported or run.has_checkpoints
     if not run.tokenizer.is_dir() and not has_model:
         raise RunError(f"{run.path}: not trained yet; train first: transformer-cli train CONFIG")
     tokenizers = load_tokenizers(run.tokenizer)
@@ -115,7 +112,7 @@ def check_init(config: Config, run: RunDirectory, overwrite: bool) -> None:
 
     A run that resumes from a checkpoint no longer needs it.
     """
-    if config.init is None or (list_checkpoints(run.checkpoints) and not overwrite):
+    if config.init is None or (run.has_checkpoints and not overwrite):
         return
     source = RunDirectory(config.init)
     if source.path.resolve() == run.path.resolve():
@@ -132,16 +129,3 @@ def check_init(config: Config, run: RunDirectory, overwrite: bool) -> None:
         listed = ", ".join(f"{diff.key} {diff.old}, not {diff.new}" for diff in differing)
         raise ConfigError(f"init: {source.path} has {listed}; take the same settings here")
     open_checkpoint(source, "best")
-
-
-def describe_inherited_init(config: Config, root: Node, bases: Sequence[Path]) -> str | None:
-    """Return a hint if settings build on a run's, one of ``bases``, but not on its weights."""
-    base = next((base for base in bases if base.name == CONFIG and is_run(base.parent)), None)
-    written = find_node(root, ("init",))
-    if base is None or (written is not None and Path(written.place.source) != base):
-        return None
-    weights = "random weights" if config.init is None else f"the weights of {config.init}"
-    return (
-        f"init: as in the base {base}, so training starts from {weights}; init: {base.parent} "
-        "starts from that run's"
-    )

@@ -56,7 +56,6 @@ from transformer_cli.data.store import (
 )
 from transformer_cli.model.transformer import build_model, load_weights
 from transformer_cli.runs import initialize
-from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import check_init, open_checkpoint
 from transformer_cli.text import tokenizer
@@ -134,8 +133,6 @@ def _prepare(request: TrainRequest, stack: ExitStack) -> tuple[RunDirectory, Pre
             prepare_text(config.data, run, executor)
             texts = check_texts(request, run, executor)
         data = prepare_data(config, texts, run, executor)
-    if not request.is_dry:
-        initialize.record_provenance(run, config)
     return run, data
 
 
@@ -159,7 +156,7 @@ def _open_trial(request: TrainRequest) -> Iterator[RunDirectory]:
 
 def prepare_text(data: DataConfig, run: RunDirectory, executor: Executor | None = None) -> None:
     """Write the text that the locked run keeps of its own, if the data's kind needs that."""
-    is_begun = bool(list_checkpoints(run.checkpoints))
+    is_begun = run.has_checkpoints
     clear = partial(run.remove_data, run.corpus)
     try:
         open_kind(data).prepare(Preparation(run.corpus, is_begun, clear, log, executor))
@@ -189,7 +186,7 @@ def check_texts(request: TrainRequest, run: RunDirectory, executor: Executor) ->
     checkpoints.
     """
     data, place = request.config.data, run.text_place
-    is_begun = not request.overwrite and bool(list_checkpoints(run.checkpoints))
+    is_begun = not request.overwrite and run.has_checkpoints
     about = {"allow": request.allow_suspect_data, "is_begun": is_begun}
     parts = open_training_parts(data, place)
     entries = registry.entries("text_check").values()
@@ -326,7 +323,8 @@ def _can_reuse_tokenizers(config: Config, run: RunDirectory, text_sha256: str) -
     """Return whether the run's tokenizers belong to ``config`` and the training text."""
     if not run.tokenizer.is_dir():
         return False
-    is_begun = bool(list_checkpoints(run.checkpoints))
+    manifest = tokenizer.load_manifest(run.tokenizer)
+    is_begun = run.has_checkpoints
     if is_begun:
         is_source_same = True
     elif config.init is not None:
@@ -334,9 +332,8 @@ def _can_reuse_tokenizers(config: Config, run: RunDirectory, text_sha256: str) -
         source = RunDirectory(config.init).tokenizer
         is_source_same = tokenizer.have_same_tokenizers(source, run.tokenizer)
     else:
-        # A copied model file is copied again if the original has changed.
-        is_source_same = tokenizer.matches_configured_files(config.tokenizer, run.tokenizer)
-    if tokenizer.load_text_sha256(run.tokenizer) == text_sha256 and is_source_same:
+        is_source_same = manifest.is_made_by(config.tokenizer)
+    if manifest.learned_from == text_sha256 and is_source_same:
         return True
     if is_begun:
         raise RunError(
@@ -386,7 +383,7 @@ def build_trainer(
             f"{config.training.max_length} tokens; raise it"
         )
     model = build_model(config.model, *data.vocab_sizes, PAD_ID, config.seed).to(device)
-    if config.init is not None and not list_checkpoints(run.checkpoints):
+    if config.init is not None and not run.has_checkpoints:
         source = RunDirectory(config.init)
         load_weights(model, open_checkpoint(source, "best").load_weights())
     augmentation = build_augmentation(config, data.tokenizers, data.train)

@@ -15,7 +15,7 @@ from pydantic import (
     WithJsonSchema,
     model_validator,
 )
-from pydantic_core import CoreSchema, core_schema
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from transformer_cli.config.data_schema import DataSection, TextFiles
 from transformer_cli.config.sections import (
@@ -27,6 +27,7 @@ from transformer_cli.config.sections import (
     list_added,
     setting,
 )
+from transformer_cli.config.setting_tree import describe_value
 from transformer_cli.extensions.checks.filter_names import FilterName
 
 
@@ -120,7 +121,7 @@ class SourceConfig(TextFiles):
     tsv: FilePath | None = setting(None, "path of tab-separated values")
     jsonl: FilePath | None = setting(None, "path of JSON objects, one a line")
     parquet: FilePath | None = setting(None, "path of a Parquet file")
-    po: FilePath | None = setting(None, "path of a gettext PO or MO file")
+    po: FilePath | None = setting(None, "path of a gettext PO file")
     opus: CorpusName | None = setting(
         None, "corpus of OPUS and its version, as in Tatoeba/v2023-04-12"
     )
@@ -174,10 +175,14 @@ class SourceConfig(TextFiles):
             if getattr(self, key) is None:
                 raise ValueError(f"{key}: missing ({type(self).model_fields[key].description})")
 
+    @model_validator(mode="before")
     @classmethod
-    def advise(cls, value: object) -> str:
-        """Return how to write a source that is given as the path of a file."""
-        return f"; write {describe_source(value)}" if isinstance(value, str) else ""
+    def _is_no_path(cls, value: object) -> object:
+        if isinstance(value, str):
+            problem = f"expected keys and values, found {describe_value(value)}"
+            advised = f"{problem}; write {describe_source(value)}"
+            raise PydanticCustomError("refused", "{problem}", {"problem": advised})
+        return value
 
     @property
     def format(self) -> SourceFormat:
@@ -210,7 +215,7 @@ def describe_source(path: str) -> str:
     """Return how a source names a file of such a name, as an example for messages."""
     ending = PurePath(re.sub(r"\.(gz|xz|zst)$", "", path)).suffix.removeprefix(".").lower()
     shown = path if re.fullmatch(r"[\w./*?-]{1,80}", path) else "FILE"
-    match "po" if ending == "mo" else ending:
+    match ending:
         case "tsv":
             return f"{{tsv: {shown}, src_column: 1, tgt_column: 2}}"
         case "jsonl" | "parquet":

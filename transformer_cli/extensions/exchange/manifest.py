@@ -1,10 +1,10 @@
 """What this extension adds, as plain data; formats.py says what the facts of a format mean."""
 
 api = 1
-needs = ("corpora", "ctranslate2")
+needs = ("corpora", "ctranslate2", "tokenizers")
 provides = {
     "corpus": {"imported": {"settings": "settings:ImportedData", "load": "imported:ImportedKind"}},
-    "run file": {"import.json": {"provenance": "imported:record_import"}},
+    "run file": {"import.json": {"begin": "imported:begin_record"}},
     "command": {
         "export": {"load": "command_export:export"},
         "import": {"load": "command_import:import_"},

@@ -295,7 +295,7 @@ def sum_texts(config: Config, splits: Iterable[str]) -> dict[str, str]:
 def describe_training(config: Config) -> dict[str, str]:
     """Return checksums of all that a run's weights depend on, except its text."""
     init = {} if config.init is None else {"init": describe_model(RunDirectory(config.init))}
-    paths = config.tokenizer.files.items()
+    paths = getattr(config.tokenizer, "files", {}).items()  # of kinds that copy files
     tokenizer = {f"tokenizer {side}": files.sha256(path) for side, path in paths}
     added = [(each.tag, each.weight) for each in getattr(config.data, "more", ())]
     more = {"more": sum_json(added)} if set(added) - {(None, 1.0)} else {}

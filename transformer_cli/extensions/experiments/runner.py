@@ -22,7 +22,7 @@ from transformer_cli.extensions.cluster import cluster as clusters, fence
 from transformer_cli.extensions.cluster.settings import ClusterSettings
 from transformer_cli.extensions.experiments.child import TERMINATED, Command, Ended, run_command
 from transformer_cli.extensions.experiments.job import Job, JobDirectory
-from transformer_cli.runs.checkpoint import newest_step
+from transformer_cli.runs.checkpoint import list_checkpoints, parse_step
 from transformer_cli.runs.directory import lock_directory
 
 PATIENCE = 5.0  # seconds in which the processes that a killed one had started have ended
@@ -252,8 +252,10 @@ class Runner:
             return Event("already running", job, f"on {holder}; waiting for it")
         if holder is not None:
             return Event("taken over", job, f"from {holder}")
-        step = None if job.run is None else newest_step(job.run.checkpoints)
-        return Event("resumed", job, "" if step is None else f"from step {step:,}")
+        if job.run is None:
+            return Event("resumed", job, "")
+        steps = [parse_step(path) or 0 for path in list_checkpoints(job.run.checkpoints)]
+        return Event("resumed", job, f"from step {max(steps, default=0):,}")
 
     def _make_command(self, job: Job) -> Command:
         """Return a job's command; it is always the same, as clusters find a job by it."""

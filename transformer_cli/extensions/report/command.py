@@ -47,9 +47,10 @@ def report(
     directory.check_not_exported()
     default = directory.path / "report.html"
     page = output or default
-    options.check_output(page, runs=[run], default=default)
     if page.parent.resolve() / page.name == default.parent.resolve() / default.name:
         files.check_replaceable(default)
+    else:
+        options.check_output(page, runs=[run])
     with writing.claim(output):
         compute = loading.ComputeOptions("auto", device, precision, threads, beam_size)
         html = run_page.render_run(directory, split, checkpoint, compute, sentence or [])

@@ -29,7 +29,8 @@ from transformer_cli.data.kinds import (
 )
 from transformer_cli.extensions.checks.checked_kind import Sources, find_text_files
 from transformer_cli.extensions.checks.shift import Shift, ShiftCheck
-from transformer_cli.extensions.revision.foreign_scripts import ScriptCheck, scripts_of
+from transformer_cli.extensions.revision.doubts import ScriptCheck
+from transformer_cli.extensions.revision.foreign_scripts import scripts_of
 
 _MOSTLY = 0.5  # share of a text from which it is shifted as a whole
 _LOOKED_AT = 1000  # pairs of a split whose script is looked at

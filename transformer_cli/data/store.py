@@ -6,8 +6,6 @@ little-endian numbers, page after page:
 - ``ids``: the tokens of the page's sources, then those of its targets;
 - ``pages``: a CRC-32 of what follows, one of the page's ids, where these start, and how many tokens
   each of the sources and then of the targets has.
-
-Extensions may keep something about the lines in further files.
 """
 
 import zlib
@@ -25,7 +23,6 @@ from typing import BinaryIO, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from transformer_cli.base import registry
 from transformer_cli.base.artifact import Artifact, Record
 from transformer_cli.base.errors import CorpusError, RunError, TokenizerError, TransformerCliError
 from transformer_cli.base.locations import open_regular
@@ -320,8 +317,6 @@ class EncodedBlock(NamedTuple):
     """Pairs with text on both sides."""
     sha256: str
     """Of these; see ``hash_pairs``."""
-    kept: dict[str, bytes]
-    """What extensions keep of them, by the names of their files."""
 
 
 @lru_cache(maxsize=1)
@@ -366,13 +361,12 @@ def _encode_block(block: Pairs, load: Load) -> EncodedBlock:
     try:
         pairs = list(keep_full(block))
         text = encode_pairs(pairs, load())
-        stored = {name: entry.load()(pairs) for name, entry in registry.entries("stored").items()}
     except (TransformerCliError, OSError, MemoryError):
         raise
     except Exception as error:  # others may not be such as can be sent
         reason = f"{type(error).__name__}: {error}"
         raise TokenizerError(f"the training text cannot be encoded ({reason})") from None
-    return EncodedBlock(text, hash_pairs(pairs), stored)
+    return EncodedBlock(text, hash_pairs(pairs))
 
 
 def _write_files(
@@ -384,9 +378,6 @@ def _write_files(
     def receive() -> Iterator[EncodedText]:
         for block in blocks:
             sums.append(block.sha256)
-            for name, data in block.kept.items():
-                with (directory / name).open("ab") as file:
-                    file.write(data)
             yield block.text
 
     with (directory / IDS).open("xb") as ids, (directory / PAGES).open("xb") as pages:

@@ -15,12 +15,11 @@ import pytest
 from cli.conftest import Training
 from cli.process import assert_refused, run, signal_at
 
-from transformer_cli.base.artifact import mtime_key_of
 from transformer_cli.base.errors import CorpusError, OutputError, UsageError
 from transformer_cli.base.locations import UrlPath, text_path
 from transformer_cli.base.text_files import compressor
 from transformer_cli.base.writing import whole_file
-from transformer_cli.data.corpus import ParallelFiles
+from transformer_cli.data.corpus import ParallelFiles, mtime_key_of
 from transformer_cli.extensions.corpora.preparing import is_prepared, prepare_corpus
 from transformer_cli.extensions.corpora.settings import CorpusData
 from transformer_cli.extensions.many_files.output_directory import (

@@ -13,7 +13,6 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from transformer_cli.base.artifact import mtime_key_of
 from transformer_cli.base.errors import CorpusError, InputError, UsageError, WorkerError
 from transformer_cli.base.files import sha256
 from transformer_cli.base.locations import is_url
@@ -34,6 +33,7 @@ from transformer_cli.cli.translation import (
     watch,
     write_rows,
 )
+from transformer_cli.data.corpus import mtime_key_of
 from transformer_cli.extensions.many_files.options import ManyFilesOptions
 from transformer_cli.extensions.many_files.output_directory import (
     FileState,

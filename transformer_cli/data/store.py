@@ -52,9 +52,6 @@ _HEADER = Struct("<IIq")
 
 T = TypeVar("T")
 
-PERCENTILES = (50, 90, 99, 100)
-"""The percentiles of lengths that are printed."""
-
 
 class SrcTgt(NamedTuple, Generic[T]):
     """A value of the source side and one of the target side."""
@@ -171,13 +168,6 @@ def encode_text(text: ParallelText, tokenizers: Tokenizers) -> EncodedText:
     return encode_pairs(text.pairs(), tokenizers)
 
 
-def percentiles(counts: np.ndarray, shares: Sequence[float]) -> list[int]:
-    """Return percentiles, of 1 to 100, of values of which ``counts[n]``, not all 0, are n."""
-    values = np.arange(len(counts))
-    points = np.percentile(values, shares, weights=counts, method="inverted_cdf")
-    return [int(point) for point in points]
-
-
 # --- stores ---------------------------------------------------------------------------------------
 
 
@@ -254,16 +244,6 @@ class EncodedStore:
                     raise self._damage(PAGES, number)
                 lengths = np.frombuffer(entry, ID, offset=_HEADER.size).astype(np.int64)
                 yield number, start, ids_crc, Lengths(lengths[:pairs], lengths[pairs:])
-
-    def count_lengths(self) -> SrcTgt[np.ndarray]:
-        """Return histograms: how many sources, and how many targets, have 0, 1, 2, … tokens."""
-        counts = [np.zeros(1, np.int64), np.zeros(1, np.int64)]
-        for lengths in self.read_lengths():
-            for side, values in enumerate(lengths):
-                added = np.bincount(values, minlength=len(counts[side]))
-                added[: len(counts[side])] += counts[side]
-                counts[side] = added
-        return SrcTgt(*counts)
 
     @contextmanager
     def _open(self, name: str) -> Iterator[BinaryIO]:

@@ -8,7 +8,7 @@ part.
 import codecs
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cache, partial
 from itertools import chain
 from pathlib import Path
@@ -110,6 +110,7 @@ _INLINE_ELEMENT = re.compile(
 
 Search = Callable[[str, int], "re.Match[str] | regex.Match[str] | None"]
 """Returns the first match in a line from a place on, as a pattern's method does."""
+Widen = Callable[[Search], Search]
 
 
 class VerbatimPart(NamedTuple):
@@ -121,18 +122,17 @@ class VerbatimPart(NamedTuple):
 
 
 def find_verbatim(
-    line: str, groups: Collection[Group] = GROUPS, others: Sequence[Search] = ()
+    line: str, groups: Collection[Group] = GROUPS, widen: Widen | None = None
 ) -> list[VerbatimPart]:
     """Return the parts of a line that belong to some groups, from left to right.
 
-    ``others`` search for further parts; at the same place, the first of them goes before ours:
-    somebody's '%FILE%' is not printf's '%F'.
+    ``widen`` makes the search of this line find further parts, too.
     """
     parts: list[VerbatimPart] = []
-    if not others and not (groups and any(sign in line for sign in _SIGNS)):
+    if widen is None and not (groups and any(sign in line for sign in _SIGNS)):
         return parts
     pattern = _compile(tuple(group for group in _PATTERNS if group in groups))
-    search = _search_by_turns([*others, pattern.search]) if others else pattern.search
+    search: Search = pattern.search if widen is None else widen(pattern.search)
     closed: set[str] | None = None
     place = 0
     while match := search(line, place):
@@ -151,15 +151,15 @@ def find_verbatim(
     return parts
 
 
-def has_words(line: str, others: Sequence[Search] = ()) -> bool:
-    """Return whether a line has letters outside its verbatim parts, of all groups and ``others``.
+def has_words(line: str, widen: Widen | None = None) -> bool:
+    """Return whether a line has letters outside its verbatim parts; see ``find_verbatim``.
 
     Numbers, dates, punctuation, URLs and tags have nothing to translate.
     """
     if not has_letters(line):
         return False
     end = 0
-    for _, start, after in find_verbatim(line, GROUPS, others):
+    for _, start, after in find_verbatim(line, GROUPS, widen):
         if has_letters(line[end:start]):
             return True
         end = after
@@ -169,22 +169,6 @@ def has_words(line: str, others: Sequence[Search] = ()) -> bool:
 @cache
 def _compile(groups: tuple[Group, ...]) -> re.Pattern[str]:
     return re.compile("|".join(map(_PATTERNS.__getitem__, groups)) or "(?!)")
-
-
-def _search_by_turns(searches: Sequence[Search]) -> Search:
-    """Return a search of one line for the leftmost match of any of several."""
-    found: list[re.Match[str] | regex.Match[str] | None] = []
-
-    def search(line: str, place: int) -> "re.Match[str] | regex.Match[str] | None":
-        if not found:
-            found.extend(each(line, place) for each in searches)
-        for number, match in enumerate(found):
-            if match is not None and match.start() < place:
-                found[number] = searches[number](line, place)
-        left = (match for match in found if match is not None)
-        return min(left, key=lambda match: match.start(), default=None)
-
-    return search
 
 
 # --- reading -------------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ from transformer_cli.config.tokenizer_schema import (
     TokenizerConfig,
     WordsConfig,
 )
-from transformer_cli.data.store import PERCENTILES, percentiles
 from transformer_cli.model.transformer import Transformer, count_parameters
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.metrics_log import describe_environment, last_session
@@ -168,11 +167,6 @@ def summarize_sides(config: Config, prepared: PreparedData) -> Iterator[tuple[st
         for side in (val.src, val.tgt)
     )
     yield "unknown in val", src_unknown, tgt_unknown
-    src_lengths, tgt_lengths = (
-        "/".join(map(str, percentiles(counts, PERCENTILES))) for counts in train.count_lengths()
-    )
-    names = "/".join(map(str, PERCENTILES))
-    yield f"tokens a line, percentiles {names}", src_lengths, tgt_lengths
 
 
 def _describe_size(tokenizer: TokenizerConfig) -> str:

@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from transformer_cli.base.errors import TokenizerError, did_you_mean, shorten_middle
 from transformer_cli.config.sections import Section
 from transformer_cli.config.setting_tree import describe_value
-from transformer_cli.text.lines import GROUPS, Group, Search, VerbatimPart, find_verbatim
+from transformer_cli.text.lines import GROUPS, Group, Search, VerbatimPart, Widen, find_verbatim
 
 if TYPE_CHECKING:
     import regex
@@ -121,14 +121,35 @@ MAX_SECONDS = 5  # processor time that the user's patterns may take in one searc
 def find_placeholders(line: str, protect: Collection[Protection]) -> list[VerbatimPart]:
     """Return a line's protected placeholders; TokenizerError: a user's pattern takes too long."""
     groups = [each for each in protect if not isinstance(each, PlaceholderPattern)]
-    return find_verbatim(line, groups, own_searches(protect))
+    return find_verbatim(line, groups, widen_search(protect))
 
 
-def own_searches(protect: Collection[Protection]) -> Sequence[Search]:
-    """Return the searches of one line by the user's own patterns, which raise TokenizerError."""
+def widen_search(protect: Collection[Protection]) -> Widen | None:
+    """Return what makes a search of one line find the user's patterns, too; None: there are none.
+
+    At the same place, the first of them goes before the others: somebody's '%FILE%' is not printf's
+    '%F'. The search raises TokenizerError.
+    """
     end = thread_time() + MAX_SECONDS  # not the process's: other threads translate meanwhile
-    own = (each.pattern for each in protect if isinstance(each, PlaceholderPattern))
-    return [partial(_search_own, pattern, end) for pattern in own]
+    patterns = (each.pattern for each in protect if isinstance(each, PlaceholderPattern))
+    own = [partial(_search_own, pattern, end) for pattern in patterns]
+    return (lambda search: _search_by_turns([*own, search])) if own else None
+
+
+def _search_by_turns(searches: Sequence[Search]) -> Search:
+    """Return a search of one line for the leftmost match of any of several."""
+    found: list[re.Match[str] | regex.Match[str] | None] = []
+
+    def search(line: str, place: int) -> "re.Match[str] | regex.Match[str] | None":
+        if not found:
+            found.extend(each(line, place) for each in searches)
+        for number, match in enumerate(found):
+            if match is not None and match.start() < place:
+                found[number] = searches[number](line, place)
+        left = (match for match in found if match is not None)
+        return min(left, key=lambda match: match.start(), default=None)
+
+    return search
 
 
 def _search_own(pattern: str, end: float, line: str, place: int) -> "regex.Match[str] | None":

@@ -20,7 +20,7 @@ from transformer_cli.extensions.constraints.placeholders import (
     Protection,
     compare_placeholders,
     find_placeholders,
-    own_searches,
+    widen_search,
 )
 from transformer_cli.extensions.constraints.search_again import ReservedReviser
 from transformer_cli.extensions.constraints.terms import Term, TermList
@@ -352,7 +352,7 @@ class ReservedTokenizers(Tokenizers):
 
     def has_words(self, line: str) -> bool:
         """Return whether a line has letters outside placeholders, or terms."""
-        return has_words(line, own_searches(self.protect)) or bool(self.find_lost(line, "")[0])
+        return has_words(line, widen_search(self.protect)) or bool(self.find_lost(line, "")[0])
 
     def find_lost(
         self, src: str, tgt: str, left_out: Iterable[tuple[int, int]] = ()

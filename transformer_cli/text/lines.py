@@ -8,18 +8,15 @@ part.
 import codecs
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache, partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple, get_args
+from typing import BinaryIO, Literal, NamedTuple, get_args
 
 from transformer_cli.base.errors import CorpusError
 from transformer_cli.base.text_files import find_compressed_ending, open_text
 from transformer_cli.config.choices import DecodingErrors
-
-if TYPE_CHECKING:
-    import regex
 
 MAX_LINE_BYTES = 1 << 22
 """Longest line that is read: what has no line ends is no text, and might not fit into memory."""
@@ -108,10 +105,6 @@ _INLINE_ELEMENT = re.compile(
     re.IGNORECASE,
 )
 
-Search = Callable[[str, int], "re.Match[str] | regex.Match[str] | None"]
-"""Returns the first match in a line from a place on, as a pattern's method does."""
-Widen = Callable[[Search], Search]
-
 
 class VerbatimPart(NamedTuple):
     """The text of a part, and its place in a line."""
@@ -121,23 +114,16 @@ class VerbatimPart(NamedTuple):
     end: int
 
 
-def find_verbatim(
-    line: str, groups: Collection[Group] = GROUPS, widen: Widen | None = None
-) -> list[VerbatimPart]:
-    """Return the parts of a line that belong to some groups, from left to right.
-
-    ``widen`` makes the search of this line find further parts, too.
-    """
+def find_verbatim(line: str, groups: Collection[Group] = GROUPS) -> list[VerbatimPart]:
+    """Return the parts of a line that belong to some groups, from left to right."""
     parts: list[VerbatimPart] = []
-    if widen is None and not (groups and any(sign in line for sign in _SIGNS)):
+    if not (groups and any(sign in line for sign in _SIGNS)):
         return parts
     pattern = _compile(tuple(group for group in _PATTERNS if group in groups))
-    search: Search = pattern.search if widen is None else widen(pattern.search)
     closed: set[str] | None = None
     place = 0
-    while match := search(line, place):
-        has_name = match.re is pattern and "opened" in pattern.groupindex
-        opened = match["opened"] if has_name else None
+    while match := pattern.search(line, place):
+        opened = match["opened"] if "opened" in pattern.groupindex else None
         if opened is not None and "=" not in match[0] and not match[0].endswith("/>"):
             if closed is None:
                 closed = {name.lower() for name in _CLOSING.findall(line)}
@@ -145,21 +131,20 @@ def find_verbatim(
                 # '<file>' is text; look for parts inside it.
                 place = match.start() + 1
                 continue
-        if match[0]:
-            parts.append(VerbatimPart(match[0], *match.span()))
-        place = match.end() + (not match[0])  # another's pattern may match nothing but look ahead
+        parts.append(VerbatimPart(match[0], *match.span()))
+        place = match.end()
     return parts
 
 
-def has_words(line: str, widen: Widen | None = None) -> bool:
-    """Return whether a line has letters outside its verbatim parts; see ``find_verbatim``.
+def has_words(line: str) -> bool:
+    """Return whether a line has letters outside its verbatim parts, of all groups.
 
     Numbers, dates, punctuation, URLs and tags have nothing to translate.
     """
     if not has_letters(line):
         return False
     end = 0
-    for _, start, after in find_verbatim(line, GROUPS, widen):
+    for _, start, after in find_verbatim(line):
         if has_letters(line[end:start]):
             return True
         end = after
@@ -168,7 +153,7 @@ def has_words(line: str, widen: Widen | None = None) -> bool:
 
 @cache
 def _compile(groups: tuple[Group, ...]) -> re.Pattern[str]:
-    return re.compile("|".join(map(_PATTERNS.__getitem__, groups)) or "(?!)")
+    return re.compile("|".join(map(_PATTERNS.__getitem__, groups)))
 
 
 # --- reading -------------------------------------------------------------------------------------

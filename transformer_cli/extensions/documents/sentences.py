@@ -9,7 +9,7 @@ from transformer_cli.base.packages import import_extra
 from transformer_cli.config.languages import base_language
 from transformer_cli.extensions.documents.document import Match, join_lines, without_controls
 from transformer_cli.extensions.documents.inline import Span
-from transformer_cli.extensions.revision.line_revisers import doubt_of
+from transformer_cli.extensions.revision.doubts import doubt_of
 from transformer_cli.inference.translation import Translation
 from transformer_cli.text.lines import GROUPS, Group, find_verbatim
 

@@ -1,20 +1,13 @@
 """Precision and recall of each filter on known noise."""
 
-import tempfile
 from collections import Counter
 from collections.abc import Collection, Sequence
-from pathlib import Path
 
 import numpy as np
 
 from benchmarks.rounds import markdown_table
 from transformer_cli.extensions.checks.filter_names import FILTER_NAMES
-from transformer_cli.extensions.corpora.deciding import (
-    Filtering,
-    decide,
-    judge_part,
-    write_part,
-)
+from transformer_cli.extensions.corpora.deciding import Filtering, decide, judge
 
 DEFAULTS: tuple[str, ...] = ("blank", "duplicates")
 MILD: tuple[str, ...] = tuple(name for name in FILTER_NAMES if name != "language_short")
@@ -53,11 +46,8 @@ def score_filters(pairs: Sequence[tuple[str, str]], kinds: Sequence[str | None])
 
 def _taken(pairs: Sequence[tuple[str, str]], names: Collection[str]) -> np.ndarray:
     active = frozenset({"blank", *names})
-    with tempfile.TemporaryDirectory() as directory:
-        filtering = Filtering(tuple(names), ("de", "en"), (active,), with_sides=False)
-        part = write_part(Path(directory) / "pairs", 0, 0, pairs)
-        judge_part(filtering, part)
-        return decide(filtering, [part]) >= 0
+    filtering = Filtering(tuple(names), ("de", "en"), (active,), with_sides=False)
+    return decide(filtering, judge(filtering, 0, pairs), np.zeros(len(pairs), np.int32)) >= 0
 
 
 def _row(name: str, taken: Counter[str | None], sizes: Counter[str]) -> tuple[str, ...]:

@@ -9,13 +9,12 @@ from transformer_cli import extensions
 # Of files that are the program's or the system's own, or that were made just now.
 READ_OTHERWISE = {
     "bench/machine.py",  # /proc/cpuinfo
+    "observers/memory.py",  # /proc and limits of control groups
     "report/rendering.py",
     "ctranslate2/trial.py",  # what was just converted, in a child process
-    "exchange/to_ctranslate2.py",
     "exchange/weights.py",
-    # What workers have just written for one another.
-    "corpora/sorting.py",
-    "corpora/deciding.py",
+    # What it has just written itself.
+    "corpora/preparing.py",
     "cluster/fence.py",  # in a directory that was checked to hold no pipes
 }
 

@@ -1,4 +1,4 @@
-"""Files of terms: TSV and TBX."""
+"""Files of terms."""
 
 from pathlib import Path
 
@@ -26,28 +26,6 @@ def test_rows_are_terms(header: str, tmp_path: Path) -> None:
     ]
 
 
-TBX = """<?xml version="1.0"?>
-<!DOCTYPE martif SYSTEM "TBXBasiccoreStructV02.dtd">
-<martif type="TBX-Basic" xml:lang="en"><text><body>
-<termEntry id="1"><langSet xml:lang="de-DE"><tig><term>Paket</term></tig></langSet>
-<langSet xml:lang="en"><tig><term>package</term></tig><tig><term>parcel</term></tig></langSet>
-</termEntry>
-<termEntry id="2"><langSet xml:lang="fr"><tig><term>fichier</term></tig></langSet></termEntry>
-</body></text></martif>
-"""
-TBX_3 = """<tbx type="TBX-Basic" xml:lang="en" xmlns="urn:iso:std:iso:30042:ed-2"><text><body>
-<conceptEntry id="1"><langSec xml:lang="en"><termSec><term>file</term></termSec></langSec>
-<langSec xml:lang="de"><termSec><term>Datei</term><note>x</note></termSec></langSec></conceptEntry>
-</body></text></tbx>
-"""
-
-
-def test_tbx_of_both_versions(tmp_path: Path) -> None:
-    assert read(tmp_path / "x.tbx", TBX) == [("paket", "package", 2)]
-    assert read(tmp_path / "x.TBX", TBX) == [("paket", "package", 2)]
-    assert read(tmp_path / "y.tbx", TBX_3) == [("datei", "file", 1)]
-
-
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
@@ -63,10 +41,6 @@ def test_tbx_of_both_versions(tmp_path: Path) -> None:
         ("x.tsv", "a\tb||c\n", ":1: no word"),
         ("x.tsv", "a*b\tb\n", ":1: 'a*b': '*' stands at the end of a word"),
         ("x.tsv", "# nothing\n", ": there are no terms in it"),
-        ("x.tbx", "<tmx/>", ":1: not TBX: the outermost element is 'tmx'"),
-        ("x.tbx", TBX.replace("de-DE", "it"), ": no unit is in both 'de' and 'en'; languages"),
-        ("x.tbx", TBX[:300], ":5: invalid XML (it ends too early)"),
-        ("x.tbx", TBX.replace("<term>Paket", "<term>&x;"), ":4: the entity 'x'; a TBX file"),
     ],
 )
 def test_a_mistake_is_told_with_its_line(

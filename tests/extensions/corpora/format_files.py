@@ -1,7 +1,6 @@
 """The same pairs, German and English, as files of each format."""
 
 import json
-import struct
 from pathlib import Path
 
 from transformer_cli.extensions.corpora.opening import SourceReader, open_source
@@ -17,7 +16,6 @@ FORMATS: dict[str, tuple[str, Keys]] = {
     "jsonl": ("jsonl", {"src_field": "translation.de", "tgt_field": "translation.en"}),
     "parquet": ("parquet", {"src_field": "translation.de", "tgt_field": "translation.en"}),
     "po": ("po", {}),
-    "mo": ("po", {}),
     "tmx": ("tmx", {}),
 }
 
@@ -68,20 +66,6 @@ def _po(pairs: list[tuple[str, str]]) -> bytes:
     )
     entries = (f"\n#: x.c\nmsgid {quoted(tgt)}\nmsgstr {quoted(src)}\n" for src, tgt in pairs)
     return (header + "".join(entries)).encode()
-
-
-def _mo(pairs: list[tuple[str, str]]) -> bytes:
-    header = "Language: de\nContent-Type: text/plain; charset=UTF-8\n"
-    entries = [(b"", header.encode()), *((tgt.encode(), src.encode()) for src, tgt in pairs)]
-    count = len(entries)
-    tables: list[bytes] = []
-    strings = b""
-    for side in (0, 1):
-        for entry in entries:
-            tables.append(struct.pack("<2I", len(entry[side]), 28 + 16 * count + len(strings)))
-            strings += entry[side] + b"\0"
-    head = struct.pack("<7I", 0x950412DE, 0, count, 28, 28 + 8 * count, 0, 0)
-    return head + b"".join(tables) + strings
 
 
 def _tmx(pairs: list[tuple[str, str]]) -> bytes:

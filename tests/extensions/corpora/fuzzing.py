@@ -4,7 +4,6 @@ import faulthandler
 import gzip
 import json
 import random
-import struct
 import sys
 import tempfile
 from importlib.util import find_spec
@@ -25,16 +24,6 @@ _TMX_HEAD = b'<tmx version="1.4"><body>'
 _ENTITIES = b"".join(
     b'<!ENTITY a%d "%s">' % (n, b"&a%d;" % (n - 1) * 10 if n else b"bomb") for n in range(12)
 )
-
-
-def _mo(*entries: tuple[bytes, bytes]) -> bytes:
-    """Return an MO file."""
-    size, strings, tables = len(entries), b"", b""
-    for side in zip(*entries, strict=True):
-        for text in side:
-            tables += struct.pack("<2I", len(text), 28 + 16 * size + len(strings))
-            strings += text + b"\0"
-    return struct.pack("<7I", 0x950412DE, 0, size, 28, 28 + 8 * size, 0, 0) + tables + strings
 
 
 HOSTILE: dict[str, list[bytes]] = {
@@ -70,14 +59,6 @@ HOSTILE: dict[str, list[bytes]] = {
         b'msgid ""\nmsgstr "Content-Type: text/plain; charset=raw_unicode_escape\\n"\n\n'
         b'msgid "a"\nmsgstr "\\ud800"\n',
     ],
-    "mo": [
-        _mo((b"", b"Content-Type: text/plain; charset=unicode_escape\n"), (b"a", rb"\ud800")),
-        b"\xde\x12\x04\x95",
-        struct.pack("<7I", 0x950412DE, 0, 0xFFFFFFFF, 28, 28, 0, 0),
-        struct.pack("<7I", 0x950412DE, 0, 1000, 28, 28, 0, 0)
-        + struct.pack("<2I", 1 << 20, 0) * 1000
-        + b"a" * (1 << 20),
-    ],
     "tmx": [
         b"<!DOCTYPE tmx [" + _ENTITIES + b"]>" + _TMX_HEAD + b"<tu>&a11;</tu></body></tmx>",
         b'<!DOCTYPE tmx [<!ENTITY a SYSTEM "file:///etc/passwd">]><tmx>&a;</tmx>',
@@ -101,7 +82,6 @@ BOMBS: dict[str, bytes] = {
     "tsv": b"de\ten\n",
     "jsonl": b'{"translation": {"de": "',
     "po": b'msgid "a"\nmsgstr "',
-    "mo": b"\xde\x12\x04\x95",
     "tmx": _TMX_HEAD + b'<tu><tuv lang="de"><seg>',
 }
 SNIPPETS = [
@@ -157,7 +137,7 @@ def _mutate(data: bytearray, random_: random.Random) -> None:
             case 4 if random_.random() < 0.2:
                 del data[at:]
             case 5 if at < len(data):
-                # Lengths and offsets are near the end of a Parquet file, and of an MO at its start.
+                # Lengths and offsets are near the end of a Parquet file.
                 near = len(data) - 1 - at % 600 if random_.random() < 0.5 else at % 200
                 data[near % len(data)] = random_.randrange(256)
 

@@ -1,7 +1,6 @@
 """What each filter rejects, and what it keeps."""
 
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,12 +14,7 @@ from transformer_cli.extensions.checks.rules import (
     RepeatFilter,
     build_filters,
 )
-from transformer_cli.extensions.corpora.deciding import (
-    Filtering,
-    decide,
-    judge_part,
-    write_part,
-)
+from transformer_cli.extensions.corpora.deciding import Filtering, decide, judge
 
 
 def pair_filter(name: FilterName) -> PairFilter:
@@ -184,7 +178,7 @@ def test_a_package_that_is_missing_is_named(
         build_filters([name], "de", "en")
 
 
-def test_filters_that_judge_alone_agree_with_a_corpus_filtered_by_each(tmp_path: Path) -> None:
+def test_filters_that_judge_alone_agree_with_a_corpus_filtered_by_each() -> None:
     pairs = [("", "a"), ("a b", "c"), ("a b", "c"), ("да да да", "yes"), ("", "a"), ("a b", "c")]
     names: list[FilterName] = ["script", "length_ratio", "duplicates"]
     both = FilterPass(build_filters(names, "de", "en"))
@@ -193,8 +187,7 @@ def test_filters_that_judge_alone_agree_with_a_corpus_filtered_by_each(tmp_path:
     for place, name in enumerate(names, start=1):
         active = frozenset[FilterName](("blank", name))
         filtering = Filtering((name,), ("de", "en"), (active,), with_sides=False)
-        part = write_part(tmp_path / name, 0, 0, pairs)
-        judge_part(filtering, part)
-        assert masks[place].tolist() == (decide(filtering, [part]) == 1).tolist()
+        reasons = decide(filtering, judge(filtering, 0, pairs), np.zeros(len(pairs), np.int32))
+        assert masks[place].tolist() == (reasons == 1).tolist()
     assert both.details[0] == {0: "source", 4: "source"}
     assert both.details[1] == {3: "source: Cyrillic"}

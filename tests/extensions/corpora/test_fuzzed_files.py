@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).with_name("fuzzing.py")
-FORMATS = ["text", "tsv", "jsonl", "parquet", "po", "mo", "tmx"]
+FORMATS = ["text", "tsv", "jsonl", "parquet", "po", "tmx"]
 GIB = 1 << 30
 MOST_KIB = 256 << 10
 

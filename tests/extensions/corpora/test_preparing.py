@@ -21,9 +21,13 @@ from transformer_cli.extensions.corpora.prepared import (
     read_split,
     split_path,
 )
-from transformer_cli.extensions.corpora.preparing import clean_corpus, is_prepared, prepare_corpus
+from transformer_cli.extensions.corpora.preparing import (
+    DROPPED,
+    clean_corpus,
+    is_prepared,
+    prepare_corpus,
+)
 from transformer_cli.extensions.corpora.settings import CorpusData
-from transformer_cli.extensions.corpora.sorting import DROPPED
 from transformer_cli.extensions.corpora.tagged_line import TaggedLine
 
 Pairs = list[tuple[str, str]]

@@ -25,7 +25,7 @@ from transformer_cli.extensions.corpora.units import (
 from transformer_cli.extensions.stores.settings import Multi30kData
 
 Pairs = list[tuple[str, str]]
-FORMATS = ["tsv", "jsonl", "po", "mo", "tmx", "parquet"]
+FORMATS = ["tsv", "jsonl", "po", "tmx", "parquet"]
 
 
 def opened(lang: str = "de", **keys: Any) -> SourceReader:
@@ -188,7 +188,7 @@ def test_wildcards_are_read_in_sorted_order(tmp_path: Path) -> None:
 
 
 def test_a_directory_is_answered_with_its_files(tmp_path: Path) -> None:
-    for form, names in (("po", "{0}/*.mo or {0}/*.po"), ("tmx", "{0}/*.tmx")):
+    for form, names in (("po", "{0}/*.po"), ("tmx", "{0}/*.tmx")):
         with pytest.raises(CorpusError) as raised:
             open_source(SourceConfig.model_validate({form: tmp_path}), "de", "en")
         told = f"this is a directory; name its files, as in {names.format(tmp_path)}"
@@ -266,9 +266,9 @@ def test_units_of_a_translation_memory(tmp_path: Path, encoding: str, lang: str)
     [
         ("</body>", "</bod>", ":8: invalid XML (mismatched tag)"),
         ("</body></tmx>\n", "", ":8: invalid XML (it ends too early)"),
-        ("A dog", "A &dog;", ":6: the entity 'dog'; a TMX file with entities of its own is not"),
-        ('SYSTEM "tmx14.dtd"', '[<!ENTITY a "b">]', ":2: the entity 'a'; a TMX file with"),
-        ('SYSTEM "tmx14.dtd"', '[<!ENTITY a SYSTEM "/etc/passwd">]', ":2: the entity 'a'; a TMX"),
+        ("A dog", "A &dog;", ":6: the entity 'dog'; a file with entities of its own is not"),
+        ('SYSTEM "tmx14.dtd"', '[<!ENTITY a "b">]', ":2: the entity 'a'; a file with"),
+        ('SYSTEM "tmx14.dtd"', '[<!ENTITY a SYSTEM "/etc/passwd">]', ":2: the entity 'a'; a file"),
         ("UTF-8", "shift_jis", ":1: unknown encoding (multi-byte encodings are not supported)"),
         (' xml:lang="EN"', "", ":4: unit: a tuv without xml:lang"),
         ("tmx version", "xliff version", ":3: not TMX: the outermost element is 'xliff'"),
@@ -357,7 +357,6 @@ def test_an_entry_without_end_is_refused(tmp_path: Path) -> None:
     for name, data, limit in (
         ("x.po", text, "a header of more than 32 MiB"),
         ("y.po", b'msgid ""\nmsgstr ""\n\n' + text, "an entry of more than 33,554,432 characters"),
-        ("x.mo", b"\xde\x12\x04\x95" * (1 << 24), "an MO file of more than 32 MiB"),
     ):
         path = tmp_path / f"{name}.gz"
         path.write_bytes(gzip.compress(data, 1))
@@ -426,9 +425,8 @@ def test_plurals_are_paired_as_gettext_chooses_them(
     with (tmp_path / "x.mo").open("rb") as file:
         choose = GNUTranslations(file).ngettext
     one = [] if count == 1 else [("one", choose("one", "many", 1))]
-    for name in ("x.po", "x.mo"):
-        source = open_source(SourceConfig(po=tmp_path / name), "en", language)
-        assert list(source.pairs()) == [*one, ("many", choose("one", "many", 15))]
+    source = open_source(SourceConfig(po=po), "en", language)
+    assert list(source.pairs()) == [*one, ("many", choose("one", "many", 15))]
 
 
 def test_forms_stay_at_their_numbers(tmp_path: Path) -> None:
@@ -463,32 +461,10 @@ def test_a_plural_of_too_few_forms_is_damaged(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "language", ["German", "Swiss German", "German (Austria)", "DE_at", "Deutsch", "Elvish"]
-)
-def test_a_language_written_out_is_understood_or_tells_nothing(
-    tmp_path: Path, language: str
-) -> None:
+@pytest.mark.parametrize("language", ["German", "Deutsch", "Elvish"])
+def test_a_language_written_out_tells_nothing(tmp_path: Path, language: str) -> None:
     path = saved(tmp_path / "x.po", PO.format(encoding="UTF-8", language=language))
     assert list(opened(po=path).pairs()) == PO_PAIRS
-    if language.startswith(("Deutsch", "Elvish")):
-        return
-    assert "which is neither the source language 'fr'" in error_of(opened("fr", po=path))
-
-
-def test_one_odd_file_of_many_is_counted_and_left_out(tmp_path: Path) -> None:
-    for number in range(40):
-        language = "French" if number == 7 else "de"
-        text = PO.format(encoding="UTF-8", language=language)
-        saved(tmp_path / f"{number:02}.po", text.replace("file", f"file {number}"))
-    source = opened(po=tmp_path / "*.po")
-    assert len(list(source.pairs())) == 39 * len(PO_PAIRS)
-    odd = f"{tmp_path / '07.po'}: the header says 'Language: French', which is neither"
-    assert (source.bad.count, source.bad.units) == (1, 39 * len(PO_PAIRS) + 1)
-    assert str(source.bad.why).startswith(odd)
-    strict = open_source(SourceConfig(po=tmp_path / "*.po"), "de", "en", 0.001)
-    assert error_of(strict).startswith(odd)
-    assert error_of(opened("it", po=tmp_path / "*.po")).startswith(f"{tmp_path / '00.po'}: the ")
 
 
 @pytest.mark.parametrize(
@@ -507,13 +483,6 @@ def test_a_damaged_file_of_many_is_no_damaged_unit(
         path.write_bytes(compressor(path)(written(form)))
     (tmp_path / f"1.{ending}").write_bytes(cut(written(form)))
     assert problem in error_of(reader(form, tmp_path / f"*.{ending}", 0.5))
-
-
-def test_mo_has_the_pairs_of_its_po(tmp_path: Path) -> None:
-    polib = pytest.importorskip("polib")
-    po, mo = saved(tmp_path / "x.po", PO.format(encoding="UTF-8", language="de")), tmp_path / "x.mo"
-    polib.pofile(str(po)).save_as_mofile(str(mo))
-    assert sorted(opened(po=mo).pairs()) == sorted(PO_PAIRS)
 
 
 @pytest.mark.parametrize(

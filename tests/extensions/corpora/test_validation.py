@@ -89,7 +89,6 @@ def test_a_column_that_can_not_be_is_told_once(column: str) -> None:
                 f"data.sources[0]: expected keys and values, found the text '{name}'; write {as_}",
             )
             for name, as_ in (
-                ("dir/a.mo", "{po: dir/a.mo}"),
                 ("*.po.gz", "{po: *.po.gz}"),
                 ("a.TMX", "{tmx: a.TMX}"),
                 ("a.tsv", "{tsv: a.tsv, src_column: 1, tgt_column: 2}"),

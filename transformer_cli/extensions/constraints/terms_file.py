@@ -1,14 +1,12 @@
-"""Lists of terms: TSV of source, target and notes, or TBX."""
+"""Lists of terms: TSV of source, target and notes."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 from transformer_cli.base.errors import CorpusError
-from transformer_cli.base.text_files import is_compressed
 from transformer_cli.config.languages import normalize_language
 from transformer_cli.extensions.constraints.terms import TermList, make_term
 from transformer_cli.extensions.corpora.tables import tabs_hint
-from transformer_cli.extensions.corpora.tmx import TBX, TmxReader
 from transformer_cli.text.lines import stream_lines
 
 _MOST_TERMS = 1_000_000
@@ -39,11 +37,6 @@ def read_terms(path: Path, src_lang: str, tgt_lang: str) -> TermList:
 
 def _read_rows(path: Path, languages: tuple[str, str]) -> Iterator[tuple[str, str, list[str]]]:
     """Yield where a term is, its source and its translations."""
-    plain = path.with_suffix("") if is_compressed(path) else path
-    if plain.suffix.lower() in (".tbx", ".xml"):
-        for src, tgt in TmxReader(path, (path,), 0.0, languages, form=TBX).pairs():
-            yield str(path), src, [tgt]
-        return
     names = _HEADER | set(languages)
     for number, line in enumerate(stream_lines(path, once=True), start=1):
         fields = [field.strip() for field in line.split("\t")]

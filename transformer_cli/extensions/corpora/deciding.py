@@ -1,8 +1,7 @@
 """What becomes of each pair of a corpus: a filter rejects it, or it goes to a split.
 
-This process reads the text and writes it in parts. Workers note of each pair in a part what
-``FilterPass`` does: a flag, a measure or a digest for each filter. The rest is decided in this
-process, which holds those of one filter at a time: at most 60 bytes a pair.
+Workers note of each pair what ``FilterPass`` does: a flag, a measure or a digest for each filter,
+and a digest of each side, at most 60 bytes a pair. The rest is decided in this process.
 
 Splits are drawn by pair, so that no side of a held-out pair is trained on. Held out are pairs whose
 sides occur nowhere else, as long as there are enough. Of others, all pairs that share a side with
@@ -10,14 +9,10 @@ them are left out of the training text. Which pairs are held out depends on the 
 text, not on their place.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
-from pathlib import Path
-from typing import Any, BinaryIO
-from uuid import uuid4
 
 import numpy as np
 
@@ -27,6 +22,7 @@ from transformer_cli.extensions.checks.digests import digest, find_repeated, fol
 from transformer_cli.extensions.checks.rules import (
     Filter,
     FilterPass,
+    Pairs,
     RepeatFilter,
     build_filters,
 )
@@ -34,49 +30,8 @@ from transformer_cli.extensions.corpora.settings import SplitConfig
 
 TRAIN, VAL, TEST = 0, 1, 2
 SPLITS = {TRAIN: "train", VAL: "val", TEST: "test"}
-SIDES = ("src", "tgt")
 
-# --- what workers note of the pairs ---------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Part:
-    """Neighbouring pairs of a source, as text and arrays in files."""
-
-    stem: Path
-    """Its files are named so, and differ in their endings."""
-    source: int
-    """Number of the source."""
-    count: int
-    first: int
-    """Number of pairs before these."""
-
-    def path(self, name: str) -> Path:
-        return self.stem.with_name(f"{self.stem.name}.{name}")
-
-    def save(self, name: str, array: np.ndarray) -> None:
-        with new_file(self.path(name)) as file:
-            array.tofile(file)
-
-
-@contextmanager
-def new_file(path: Path) -> Iterator[BinaryIO]:
-    """Open a file to write; it appears at ``path`` when the block ends well.
-
-    Two workers may write the same file at the same time, as both were given one task.
-    """
-    temporary = path.with_name(f"{path.name}-{uuid4().hex}")
-    with temporary.open("wb") as file:
-        yield file
-    temporary.replace(path)
-
-
-def load_column(parts: Sequence[Part], name: str, kind: type[np.generic]) -> np.ndarray:
-    """Read an array that all parts have written, one after another."""
-    column = np.empty(sum(part.count for part in parts), kind)
-    for part in parts:
-        column[part.first : part.first + part.count] = np.fromfile(part.path(name), kind)
-    return column
+# --- filters --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -101,63 +56,34 @@ def _build(names: tuple[str, ...], src_lang: str, tgt_lang: str) -> list[Filter]
     return build_filters(names, src_lang, tgt_lang)
 
 
-def write_part(stem: Path, source: int, first: int, pairs: Iterable[tuple[str, str]]) -> Part:
-    """Write the text of a part, of which so many pairs are before it."""
-    count = 0
-    part = Part(stem, source, count, first)
-    with ExitStack() as stack:
-        files = [stack.enter_context(new_file(part.path(f"{side}.txt"))) for side in SIDES]
-        for batch in in_batches(pairs):
-            count += len(batch)
-            for file, lines in zip(files, zip(*batch, strict=True), strict=True):
-                file.write("".join([f"{line}\n" for line in lines]).encode())
-    return replace(part, count=count)
+def judge(filtering: Filtering, source: int, pairs: Pairs) -> list[np.ndarray]:
+    """Return what has to be known of pairs of a source: an array for each filter, and each side."""
+    passed = FilterPass(filtering.filters, filtering.active[source])
+    for batch in in_batches(pairs):
+        passed.add(batch)
+    sides = zip(*pairs, strict=True) if filtering.with_sides else ()
+    return [*passed.columns(), *(digest(map(fold_side, lines)) for lines in sides)]
 
 
-def read_part(part: Part) -> Iterator[tuple[str, str]]:
-    """Yield the pairs of a part."""
-    with ExitStack() as stack:
-        files = (stack.enter_context(part.path(f"{side}.txt").open("rb")) for side in SIDES)
-        for src, tgt in zip(*files, strict=True):
-            yield src[:-1].decode(), tgt[:-1].decode()
+def decide(
+    filtering: Filtering, columns: Sequence[np.ndarray], source_of: np.ndarray
+) -> np.ndarray:
+    """Return for each pair the place of the filter that rejects it, int8; -1: none does.
 
-
-def judge_part(filtering: Filtering, part: Part) -> None:
-    """Write what has to be known of a part's pairs."""
-    judge = FilterPass(filtering.filters, filtering.active[part.source])
-    digests = bytearray(), bytearray()
-    for batch in in_batches(read_part(part)):
-        judge.add(batch)
-        if filtering.with_sides:
-            for own, lines in zip(digests, zip(*batch, strict=True), strict=True):
-                own += digest(map(fold_side, lines)).tobytes()
-    for place, column in enumerate(judge.columns()):
-        part.save(f"filter-{place}", column)
-    for side, own in zip(SIDES, digests, strict=True):
-        part.save(side, np.frombuffer(own, np.uint64))
-
-
-# --- filters --------------------------------------------------------------------------------------
-
-
-def decide(filtering: Filtering, parts: Sequence[Part]) -> np.ndarray:
-    """Return for each pair the place of the filter that rejects it, int8; -1: none does."""
-    reasons = np.full(sum(part.count for part in parts), -1, np.int8)
-    for place, filter_ in enumerate(filtering.filters):
-        is_active = [filter_.name in active for active in filtering.active]
-        concerned = of_sources(is_active, parts)
+    Args:
+        filtering: the filters.
+        columns: what ``judge`` returns for all pairs, one part after another.
+        source_of: the number of each pair's source.
+    """
+    reasons = np.full(len(source_of), -1, np.int8)
+    for place, (filter_, known) in enumerate(zip(filtering.filters, columns, strict=False)):
+        is_active = np.array([filter_.name in active for active in filtering.active])
+        concerned = is_active[source_of]
         # What pairs of other sources repeat counts too.
         left = reasons < 0 if isinstance(filter_, RepeatFilter) else (reasons < 0) & concerned
-        rejected = filter_.find(load_column(parts, f"filter-{place}", filter_.known)[left])
-        places = np.flatnonzero(left)[rejected]
+        places = np.flatnonzero(left)[filter_.find(known[left])]
         reasons[places[concerned[places]]] = place
     return reasons
-
-
-def of_sources(values: Sequence[Any], parts: Sequence[Part]) -> np.ndarray:
-    """Return for each pair the value of its source."""
-    found = np.array(values)[[part.source for part in parts]]
-    return np.repeat(found, [part.count for part in parts])
 
 
 # --- splits ---------------------------------------------------------------------------------------

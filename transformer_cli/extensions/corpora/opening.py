@@ -94,8 +94,7 @@ def open_source(
     if source.src is not None and source.tgt is not None:
         return _open_text_files(source.src, source.tgt, source.sums)
     if source.path.is_dir():
-        endings = ["mo", "po"] if source.format == "po" else [source.format]
-        names = " or ".join(str(source.path / f"*.{ending}") for ending in endings)
+        names = source.path / f"*.{source.format}"
         raise CorpusError(f"{source.path}: this is a directory; name its files, as in {names}")
     files = (source.path, find_files(source.path, source.sums[0]), max_bad_units)
     match source:
@@ -117,7 +116,7 @@ def source_of_file(path: Path) -> SourceConfig:
     match name.suffix.lower().removeprefix("."):
         case "tmx":
             return SourceConfig(tmx=path)
-        case "po" | "mo":
+        case "po":
             return SourceConfig(po=path)
         case "tsv":
             return SourceConfig(tsv=path, src_column=1, tgt_column=2)

@@ -1,7 +1,6 @@
-"""Pairs in gettext's PO and MO files, and the entries of both."""
+"""Pairs in gettext's PO files, and their entries."""
 
 import re
-import struct
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,7 +15,6 @@ from transformer_cli.config.languages import base_language
 from transformer_cli.extensions.corpora.charsets import find_encoding
 from transformer_cli.extensions.corpora.units import (
     InvalidTextError,
-    OddFileError,
     Unit,
     UnitReader,
     comparable_code,
@@ -27,8 +25,7 @@ from transformer_cli.text.lines import bounded_lines, without_byte_order_mark
 Texts = Mapping[str, str]
 """Of an entry, by keyword: msgctxt, msgid, msgid_plural, msgstr or msgstr[0] and so on."""
 
-_MAGICS = {b"\xde\x12\x04\x95": "<", b"\x95\x04\x12\xde": ">"}  # of MO, and its byte order
-_MAX_BYTES = 1 << 25  # of an entry, of a header with its comments, and of an MO file
+_MAX_BYTES = 1 << 25  # of an entry, and of a header with its comments
 _LINE = re.compile(
     r"\s*+(?:(?P<comment>#.*)"
     r"|(?:(?P<key>msgctxt|msgid_plural|msgid|msgstr(?:\[\d{1,3}\])?)\s*+)?"
@@ -43,17 +40,6 @@ _CHARSET = re.compile(
 _PLURAL_FORMS = re.compile(r"nplurals\s*=\s*(\d{1,3})\s*;\s*plural\s*=([^;]*)")
 _NUMBERS = range(1, 1001)
 """Of things: enough to find the form of most, as rules go by the last two digits."""
-_NAMES = (
-    "arabic ar basque eu belarusian be bengali bn bokmål nb bosnian bs bulgarian bg catalan ca "
-    "chinese zh croatian hr czech cs danish da dutch nl english en esperanto eo estonian et "
-    "finnish fi french fr galician gl georgian ka german de greek el gujarati gu hebrew he hindi "
-    "hi hungarian hu icelandic is indonesian id irish ga italian it japanese ja kannada kn kazakh "
-    "kk khmer km korean ko latvian lv lithuanian lt macedonian mk malay ms marathi mr norwegian no "
-    "nynorsk nn persian fa polish pl portuguese pt punjabi pa romanian ro russian ru serbian sr "
-    "slovak sk slovenian sl spanish es swedish sv tamil ta telugu te thai th turkish tr ukrainian "
-    "uk urdu ur vietnamese vi welsh cy"
-)
-_CODES = dict(zip(_NAMES.split()[::2], _NAMES.split()[1::2], strict=True))
 
 
 class PluralForms(NamedTuple):
@@ -76,8 +62,7 @@ class PoReader(UnitReader):
         name, plural = str(file), None
         is_swapped = self._is_swapped("", name)
         with open_text(file) as raw:
-            is_mo = raw.peek(4)[:4] in _MAGICS
-            for place, texts in (_read_mo if is_mo else _read_po)(raw, name):
+            for place, texts in _read_po(raw, name):
                 if is_header(texts):
                     header = read_header(texts.get("msgstr", ""))
                     is_swapped = self._is_swapped(header.get("language", ""), name)
@@ -93,7 +78,7 @@ class PoReader(UnitReader):
         src, tgt = map(base_language, self.languages)
         code = language_code(language)
         if code not in ("", src, tgt):
-            raise OddFileError(
+            raise CorpusError(
                 f"{name}: the header says 'Language: {language[:40]}', which is neither the source "
                 f"language '{src}' nor the target language '{tgt}'"
             )
@@ -153,7 +138,7 @@ def read_entries(
     """Yield each entry of a PO file that is not obsolete.
 
     ``encoding`` is that of bytes that are written as escapes. ``refuse`` gives the error to raise
-    about a line and its problem; an entry without end is a CorpusError in any case.
+    about a line and its problem.
     """
     entry, key, size = PoEntry(0), "", 0
     parts: dict[str, list[str]] = {}  # of the texts: a long one has many lines
@@ -176,9 +161,8 @@ def read_entries(
             entry, key, size = PoEntry(0), "", 0
         size += len(line)
         if size > _MAX_BYTES:
-            # An OddFileError would only skip this file, of several.
             problem = f"an entry of more than {_MAX_BYTES:,} characters"
-            raise CorpusError(str(refuse(number, problem)))
+            raise refuse(number, problem)
         if comment:
             if comment[1:2] == "~":  # what went before is of an obsolete entry
                 if parts:
@@ -221,8 +205,8 @@ def _unescape(text: str, encoding: str) -> str:
 def _read_po(raw: BinaryIO, name: str) -> Iterator[tuple[str, Texts]]:
     """Yield the texts of the header and of each entry that is not fuzzy, and where they are."""
 
-    def refuse(line: int, problem: str) -> OddFileError:
-        return OddFileError(f"{name}:{line + 1}: {problem}")
+    def refuse(line: int, problem: str) -> CorpusError:
+        return CorpusError(f"{name}:{line + 1}: {problem}")
 
     encoding, lines = _open_lines(raw, name)
     for entry in read_entries(_decode_lines(lines, encoding, name), encoding, refuse):
@@ -251,53 +235,7 @@ def _decode_lines(lines: Iterable[bytes], encoding: str, name: str) -> Iterator[
         for line in lines:
             yield line.decode(encoding)
     except UnicodeError as error:
-        raise OddFileError(f"{name}: the file is not {encoding}") from error
-
-
-def _read_mo(raw: BinaryIO, name: str) -> Iterator[tuple[str, Texts]]:
-    """Yield the texts of each entry of an MO file, and where it is."""
-    data = raw.read(_MAX_BYTES + 1)
-    if len(data) > _MAX_BYTES:
-        raise CorpusError(f"{name}: an MO file of more than {_MAX_BYTES >> 20} MiB")
-    strings = _mo_strings(data, name)
-    encoding = read_encoding(strings[0][1] if strings and not strings[0][0] else b"", name)
-    for number, both in enumerate(strings, start=1):
-        try:
-            message, form = (text.decode(encoding) for text in both)
-        except UnicodeError as error:
-            raise OddFileError(f"{name}: the file is not {encoding}") from error
-        context, has_context, message = message.rpartition("\4")
-        texts = {"msgctxt": context} if has_context else {}
-        texts["msgid"], is_plural, plural = message.partition("\0")
-        if is_plural:
-            texts["msgid_plural"] = plural
-            texts |= {f"msgstr[{n}]": each for n, each in enumerate(form.split("\0"))}
-        else:
-            texts["msgstr"] = form
-        yield f"{name}: entry {number}", texts
-
-
-def _mo_strings(data: bytes, name: str) -> list[tuple[bytes, bytes]]:
-    """Return the messages and their translations, all of which lie in the file."""
-    order = _MAGICS[data[:4]]
-    try:
-        _, revision, count, *tables = struct.unpack_from(f"{order}5I", data)
-        # Length and offset of each string, by turns: of the messages, and of their translations.
-        messages, forms = (
-            struct.unpack_from(f"{order}{2 * count}I", data, table) for table in tables
-        )
-    except struct.error:
-        raise CorpusError(f"{name}: damaged MO file (it ends too early)") from None
-    if revision >> 16 > 1:
-        raise OddFileError(f"{name}: an MO file of an unknown revision")
-    lengths, offsets = messages[::2] + forms[::2], messages[1::2] + forms[1::2]
-    # Strings do not overlap; else a small file might hold text without end.
-    if sum(lengths) > 2 * len(data) or any(
-        length + offset > len(data) for length, offset in zip(lengths, offsets, strict=True)
-    ):
-        raise CorpusError(f"{name}: damaged MO file (it ends too early)")
-    texts = [data[at : at + length] for length, at in zip(lengths, offsets, strict=True)]
-    return list(zip(texts[:count], texts[count:], strict=True))
+        raise CorpusError(f"{name}: the file is not {encoding}") from error
 
 
 def read_encoding(header: bytes, name: str) -> str:
@@ -308,7 +246,7 @@ def read_encoding(header: bytes, name: str) -> str:
     charset = match[1].decode("latin-1")
     if encoding := find_encoding(charset):
         return encoding
-    raise OddFileError(
+    raise CorpusError(
         f"{name}: the header names the character set '{charset[:40]}', which cannot be used; "
         "convert the file to UTF-8, for example with msgconv"
     )
@@ -367,10 +305,7 @@ def _match_forms(texts: Texts, plural: PluralForms | None) -> list[tuple[str, st
 def language_code(language: str) -> str:
     """Return the code of the language that a header names; nothing if it is not known."""
     code = base_language(language)
-    if len(code) > 3:  # as 'Portuguese' or 'Brazilian Portuguese (pt)'
-        words = re.split(r"[(,;/]", language)[0].lower().split()
-        code = _CODES.get(words[-1], "") if words else ""
-    return code
+    return code if len(code) <= 3 else ""  # as 'Portuguese'
 
 
 def read_plural_forms(text: str) -> PluralForms | None:

@@ -1,20 +1,20 @@
 """Prepare a corpus, or clean it: read, filter and split its sources, and write aligned text.
 
-The sources are read into parts here, while tasks for an executor look at the pairs of each part
-that is written. What becomes of each pair is decided here (``deciding.py``), and each is written
-where it belongs (``sorting.py``). What comes out depends neither on how the text is cut nor on
+The sources are read here, part by part, and their text is kept in two files, while tasks for an
+executor look at the pairs of each part. What becomes of each pair is decided by deciding.py, and
+then each is written where it belongs. What comes out depends neither on how the text is cut nor on
 where the tasks run.
 
 Cleaning writes what is left out as well.
 """
 
-import shutil
+import tempfile
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from itertools import chain, islice, repeat
+from itertools import compress, islice
 from pathlib import Path
 
 import numpy as np
@@ -29,20 +29,15 @@ from transformer_cli.extensions.checks.filter_names import FILTER_NAMES
 from transformer_cli.extensions.checks.rules import Filter
 from transformer_cli.extensions.corpora import prepared
 from transformer_cli.extensions.corpora.deciding import (
-    SIDES,
     SPLITS,
     TEST,
     TRAIN,
     VAL,
     Filtering,
-    Part,
     check_enough,
     decide,
     draw,
-    judge_part,
-    load_column,
-    of_sources,
-    write_part,
+    judge,
 )
 from transformer_cli.extensions.corpora.opening import SourceReader, count_bytes
 from transformer_cli.extensions.corpora.settings import (
@@ -50,20 +45,16 @@ from transformer_cli.extensions.corpora.settings import (
     SourceConfig,
     SplitConfig,
 )
-from transformer_cli.extensions.corpora.sorting import (
-    DROPPED,
-    HELD_OUT,
-    append_dropped,
-    append_splits,
-)
 
-PART_PAIRS = 1 << 17
-"""Pairs that are decided about by one task."""
+HELD_OUT = "held_out"
+"""Reason why a pair is left out that shares a side with val or test."""
+DROPPED = "dropped.tsv"
+PART_PAIRS = 1 << 14
+"""Pairs that one task looks at."""
 _MOST_AHEAD = 64
 """Parts that may wait for workers."""
 MIN_BYTES_FOR_WORKERS = 1 << 24
 """Text that is worth the second that it takes to start workers."""
-_DELETIONS = 10
 _MOST_COMPARED_BYTES = 1 << 28  # packed or not: a run that goes on waits for seconds at most
 
 
@@ -177,27 +168,37 @@ def write_corpus(
     # The first pair of each, so that a wrong name is not found hours later.
     for reader in _open_all(data):
         next(reader.pairs(), None)
-    with _open_executor(executor, sources, directory) as tasks, _open_work(directory) as work:
-        filtering = Filtering(
-            names=tuple(sorted({name for source in sources for name in source.filters})),
-            languages=(data.src_lang, data.tgt_lang),
-            active=tuple(frozenset({"blank", *source.filters}) for source in sources),
-            with_sides=data.split is not None,
-        )
-        parts = _read(filtering, sources, work, tasks)
+    filtering = Filtering(
+        names=tuple(sorted({name for source in sources for name in source.filters})),
+        languages=(data.src_lang, data.tgt_lang),
+        active=tuple(frozenset({"blank", *source.filters}) for source in sources),
+        with_sides=data.split is not None,
+    )
+    with tempfile.TemporaryDirectory(dir=directory) as work:
+        spooled = [Path(work, side) for side in ("src", "tgt")]
+        with _open_executor(executor, sources, directory) as tasks:
+            columns, sizes = _read(filtering, sources, spooled, tasks)
         now = text.mtime_key()
         if (now is None or now != mtime_key) and text.source_sha256() != source_sha256:
             raise CorpusError(
                 "data.sources: files have changed while they were read; start again when nobody "
                 "writes to them"
             )
-        fates = _decide(filtering, sources, parts, data.split)
+        source_of = np.repeat(np.arange(len(sources), dtype=np.int32), sizes)
+        may_hold_out = np.array([bool(source.config.split) for source in sources])[source_of]
+        fates = _decide(filtering, columns, source_of, data.split, may_hold_out)
         names = [*SPLITS.values(), *(filter_.name for filter_ in filtering.filters), HELD_OUT]
-        counts = _write(sources, parts, fates, names, directory, writes_dropped)
+        _write_splits(spooled, fates, directory)
+        if writes_dropped:
+            of_pairs = (sources[number].name for number in source_of.tolist())
+            append_dropped(spooled, fates, names, of_pairs, directory / DROPPED)
+    ends = np.cumsum(sizes).tolist()
+    records = []
+    for source, size, end in zip(sources, sizes, ends, strict=True):
+        counts = np.bincount(fates[end - size : end], minlength=len(names))
+        records.append(_record(source, names, counts))
     return prepared.CorpusRecord(
-        made_of={"sources": source_sha256},
-        mtime_key=mtime_key,
-        sources=list(map(_record, sources, repeat(names), counts)),
+        made_of={"sources": source_sha256}, mtime_key=mtime_key, sources=records
     )
 
 
@@ -215,44 +216,34 @@ def _open_executor(
             yield executor
 
 
-@contextmanager
-def _open_work(directory: Path) -> Iterator[Path]:
-    """Yield a directory for what tasks leave for others; it is deleted at the end."""
-    work = directory.absolute() / "work"
-    work.mkdir()
-    yield work
-    # A worker that was cut off may go on for a moment, and write a file that others have read.
-    for _ in range(_DELETIONS):
-        shutil.rmtree(work, ignore_errors=True)
-    if work.exists():
-        shutil.rmtree(work)
-
-
-# --- reading --------------------------------------------------------------------------------------
-
-
 def _read(
     filtering: Filtering,
     sources: Sequence[_Source],
-    work: Path,
+    spooled: Sequence[Path],
     tasks: Executor,
-) -> list[Part]:
-    """Write all pairs into parts, and have them judged."""
-    parts: list[Part] = []
-    judged: deque[Future[None]] = deque()
-    first = 0
-    for number, source in enumerate(sources):
-        pairs = prepared.readable_pairs(show_progress(source.reader.pairs(), source.name, " pairs"))
-        for pair in pairs:
-            some = chain([pair], islice(pairs, PART_PAIRS - 1))
-            parts.append(write_part(work / str(len(parts)), number, first, some))
-            first += parts[-1].count
-            judged.append(tasks.submit(judge_part, filtering, parts[-1]))
-            if len(judged) > _MOST_AHEAD:  # so that progress is that of the slower work
-                judged.popleft().result()
-    for each in judged:
-        each.result()
-    return parts
+) -> tuple[list[np.ndarray], list[int]]:
+    """Write all pairs into two files, and have them judged.
+
+    Returns what ``judge`` does, of all pairs, and the number of pairs of each source.
+    """
+    done: list[list[np.ndarray]] = []
+    judged: deque[Future[list[np.ndarray]]] = deque()
+    sizes = []
+    with ExitStack() as stack:
+        files = [stack.enter_context(path.open("wb")) for path in spooled]
+        for number, source in enumerate(sources):
+            shown = show_progress(source.reader.pairs(), source.name, " pairs")
+            pairs = prepared.readable_pairs(shown)
+            sizes.append(0)
+            while part := list(islice(pairs, PART_PAIRS)):
+                sizes[-1] += len(part)
+                for file, lines in zip(files, zip(*part, strict=True), strict=True):
+                    file.write("".join([f"{line}\n" for line in lines]).encode())
+                judged.append(tasks.submit(judge, filtering, number, part))
+                if len(judged) > _MOST_AHEAD:  # so that progress is that of the slower work
+                    done.append(judged.popleft().result())
+    done += (each.result() for each in judged)
+    return [np.concatenate(parts) for parts in zip(*done, strict=True)], sizes
 
 
 # --- deciding -------------------------------------------------------------------------------------
@@ -260,12 +251,13 @@ def _read(
 
 def _decide(
     filtering: Filtering,
-    sources: Sequence[_Source],
-    parts: Sequence[Part],
+    columns: Sequence[np.ndarray],
+    source_of: np.ndarray,
     split: SplitConfig | None,
+    may_hold_out: np.ndarray,
 ) -> np.ndarray:
     """Return what becomes of each pair, int8: a split's number, or more."""
-    reasons = decide(filtering, parts)
+    reasons = decide(filtering, columns, source_of)
     filters = filtering.filters
     kept = reasons < 0
     if not kept.any():
@@ -273,21 +265,15 @@ def _decide(
     fates = np.where(kept, TRAIN, len(SPLITS) + reasons).astype(np.int8)
     if split is None:
         return fates
-    may_hold_out = of_sources([bool(source.config.split) for source in sources], parts)[kept]
-    sides = [load_column(parts, side, np.uint64)[kept] for side in SIDES]
-    held_out, is_left_out = draw(split, may_hold_out, sides)
+    sides = [digests[kept] for digests in columns[len(filters) :]]
+    held_out, is_left_out = draw(split, may_hold_out[kept], sides)
     own = fates[kept]
     own[is_left_out] = len(SPLITS) + len(filters)
     own[held_out[: split.test]] = TEST
     own[held_out[split.test :]] = VAL
     fates[kept] = own
-    check_enough(split, len(own), len(held_out), int((fates == TRAIN).sum()))
+    check_enough(split, len(own), len(held_out), int((own == TRAIN).sum()))
     return fates
-
-
-def _cut(column: np.ndarray, parts: Sequence[Part]) -> list[np.ndarray]:
-    """Return what belongs to each part."""
-    return [column[part.first : part.first + part.count] for part in parts]
 
 
 def _nothing_left(rejected: np.ndarray, filters: Sequence[Filter]) -> CorpusError:
@@ -306,24 +292,38 @@ def _nothing_left(rejected: np.ndarray, filters: Sequence[Filter]) -> CorpusErro
 # --- writing --------------------------------------------------------------------------------------
 
 
-def _write(
-    sources: Sequence[_Source],
-    parts: Sequence[Part],
+def _write_splits(spooled: Sequence[Path], fates: np.ndarray, directory: Path) -> None:
+    """Write the pairs of each split that has any, in their order."""
+    for path in spooled:
+        for fate, split in SPLITS.items():
+            if (is_own := fates == fate).any():
+                with (
+                    path.open("rb") as text,
+                    (directory / f"{split}.{path.name}").open("wb") as file,
+                ):
+                    file.writelines(compress(text, is_own.tobytes()))
+
+
+def append_dropped(
+    spooled: Sequence[Path],
     fates: np.ndarray,
     names: Sequence[str],
-    directory: Path,
-    writes_dropped: bool,
-) -> np.ndarray:
-    """Write each pair where it belongs; return for each source how many have which fate."""
-    counts = np.zeros((len(sources), len(names)), np.int64)
-    for part, own in zip(parts, _cut(fates, parts), strict=True):
-        counts[part.source] += np.bincount(own, minlength=len(names))
-        append_splits(part, own, directory)
-        if writes_dropped:
-            append_dropped(part, own, names, sources[part.source].name, directory)
-        for side in SIDES:
-            part.path(f"{side}.txt").unlink()
-    return counts
+    of_pairs: Iterable[str],
+    path: Path,
+) -> None:
+    """Append the pairs that are left out to a table.
+
+    ``names`` are those of all ``fates``, and ``of_pairs`` the name of each pair's source. A pair's
+    number is its place among all pairs of all sources, from 1.
+    """
+    with ExitStack() as stack:
+        sides = [stack.enter_context(each.open("rb")) for each in spooled]
+        file = stack.enter_context(path.open("ab"))
+        rows = zip(fates.tolist(), of_pairs, *sides, strict=True)
+        for number, (fate, source, *lines) in enumerate(rows, start=1):
+            if fate >= len(SPLITS):
+                cells = (str(number), source, names[fate], *(line[:-1].decode() for line in lines))
+                file.write(("\t".join(cell.replace("\t", " ") for cell in cells) + "\n").encode())
 
 
 def _record(source: _Source, fates: Sequence[str], counts: np.ndarray) -> prepared.SourceRecord:

@@ -121,7 +121,7 @@ class SourceConfig(TextFiles):
     tsv: FilePath | None = setting(None, "path of tab-separated values")
     jsonl: FilePath | None = setting(None, "path of JSON objects, one a line")
     parquet: FilePath | None = setting(None, "path of a Parquet file")
-    po: FilePath | None = setting(None, "path of a gettext PO or MO file")
+    po: FilePath | None = setting(None, "path of a gettext PO file")
     opus: CorpusName | None = setting(
         None, "corpus of OPUS and its version, as in Tatoeba/v2023-04-12"
     )
@@ -215,7 +215,7 @@ def describe_source(path: str) -> str:
     """Return how a source names a file of such a name, as an example for messages."""
     ending = PurePath(re.sub(r"\.(gz|xz|zst)$", "", path)).suffix.removeprefix(".").lower()
     shown = path if re.fullmatch(r"[\w./*?-]{1,80}", path) else "FILE"
-    match "po" if ending == "mo" else ending:
+    match ending:
         case "tsv":
             return f"{{tsv: {shown}, src_column: 1, tgt_column: 2}}"
         case "jsonl" | "parquet":

@@ -1,10 +1,10 @@
-"""Pairs in a translation memory, TMX 1.1 to 1.4, or of terms, TBX."""
+"""Pairs in a translation memory, TMX 1.1 to 1.4."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 from xml.parsers import expat
 
 from transformer_cli.base.errors import CorpusError
@@ -22,7 +22,8 @@ from transformer_cli.extensions.corpora.units import (
 _CHUNK_BYTES = 1 << 16
 _MAX_TAG_BYTES = 1 << 20
 _MAX_TEXT_CHARACTERS = 4 * MAX_SIDE_CHARACTERS
-_MAX_DEPTH = 100
+MAX_DEPTH = 100
+"""Of elements within elements."""
 # Names are kept by expat. TMX has 18 of elements and some 30 of attributes.
 _MAX_NAMES = 1000
 # A unit has a translation or two in each language; the product of thousands would be endless.
@@ -30,22 +31,17 @@ _MAX_VARIANTS = 100
 _LANGUAGES_SHOWN = 20
 
 
-class Form(NamedTuple):
-    """A format of units that have texts in several languages."""
+def make_parser(encoding: str | None, make_error: Callable[[str], Exception]) -> Any:
+    """Return expat's parser, which refuses a file's own entities and those of other files."""
 
-    name: str
-    roots: tuple[str, ...]
-    """Names that the outermost element may have."""
-    elements: Mapping[str, str]
-    """Names of TMX for the elements that matter, by their own."""
+    def refuse(name: str, *_: object) -> None:
+        problem = f"the entity '{name[:40]}'; a file with entities of its own is not read"
+        raise make_error(problem)
 
-
-TMX = Form("TMX", ("tmx",), {name: name for name in ("tu", "tuv", "seg")})
-TBX = Form(
-    "TBX",
-    ("martif", "tbx"),
-    {"termEntry": "tu", "conceptEntry": "tu", "langSet": "tuv", "langSec": "tuv", "term": "seg"},
-)
+    parser = expat.ParserCreate(encoding)
+    parser.specified_attributes = True  # a DTD's defaults would be in each element
+    parser.EntityDeclHandler = parser.SkippedEntityHandler = refuse
+    return parser
 
 
 @dataclass(frozen=True)
@@ -53,13 +49,12 @@ class TmxReader(UnitReader):
     """Translation memories; each pair of translations of a unit is a pair."""
 
     languages: tuple[str, str]
-    form: Form = field(default=TMX, kw_only=True)
     # Of the latest pass, in order.
     languages_met: dict[str, None] = field(default_factory=dict, compare=False, kw_only=True)
 
     def units(self, file: Path) -> Iterator[Unit]:
         with open_text(file) as raw:
-            parser = _Parser(str(file), self.languages, self.languages_met, self.form)
+            parser = _Parser(str(file), self.languages, self.languages_met)
             yield from parser.units(raw)
 
     def nothing_found(self) -> str:
@@ -71,11 +66,8 @@ class TmxReader(UnitReader):
 class _Parser:
     """Expat's events, of which no tree is made, turned into pairs."""
 
-    def __init__(
-        self, name: str, languages: tuple[str, str], met: dict[str, None], form: Form
-    ) -> None:
+    def __init__(self, name: str, languages: tuple[str, str], met: dict[str, None]) -> None:
         self._name = name
-        self._form = form
         self._comparable = comparable_code(languages)
         self._sides = list(map(self._comparable, languages))
         self._languages_met = met
@@ -89,16 +81,12 @@ class _Parser:
         self._wrong: str | None = None
         self._language: str | None = None
         self._segment: list[str] | None = None
-        self._parser = parser = expat.ParserCreate()
+        self._parser = parser = make_parser(None, self._error)
         parser.buffer_text = True
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
         parser.CharacterDataHandler = self._text
         parser.XmlDeclHandler = self._check_encoding
-        parser.specified_attributes = True  # a DTD's defaults would be in each element
-        parser.EntityDeclHandler = self._refuse_entity
-        # Entities of a DTD elsewhere, which is never read.
-        parser.SkippedEntityHandler = self._refuse_entity
 
     def units(self, file: BinaryIO) -> Iterator[Unit]:
         read = 0
@@ -134,43 +122,37 @@ class _Parser:
         line = self._parser.ErrorLineNumber
         return CorpusError(f"{self._name}:{line}: {what}")
 
-    def _refuse_entity(self, name: str, *_: object) -> None:
-        what = f"the entity '{name[:40]}'"
-        raise self._error(f"{what}; a {self._form.name} file with entities of its own is not read")
-
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         self._since_tag = 0
         self._depth += 1
-        if self._depth == 1 and tag not in self._form.roots:
-            raise self._error(f"not {self._form.name}: the outermost element is '{tag[:40]}'")
-        if self._depth > _MAX_DEPTH:
-            raise self._error(f"elements that are nested more than {_MAX_DEPTH} deep")
+        if self._depth == 1 and tag != "tmx":
+            raise self._error(f"not TMX: the outermost element is '{tag[:40]}'")
+        if self._depth > MAX_DEPTH:
+            raise self._error(f"elements that are nested more than {MAX_DEPTH} deep")
         self._names.add(tag)
         self._names.update(attributes)
         if len(self._names) > _MAX_NAMES:
             raise self._error(f"more than {_MAX_NAMES} names of elements and attributes")
-        element = self._form.elements.get(tag)
-        if element == "tu":
+        if tag == "tu":
             self._line = self._parser.CurrentLineNumber
             self._characters = 0
             self._variants = {}
             self._wrong = None
-        elif element == "tuv":
+        elif tag == "tuv":
             self._language = attributes.get("xml:lang") or attributes.get("lang")
             if self._language is None:
-                self._wrong = self._wrong or f"a {tag} without xml:lang"
-        elif element == "seg":
+                self._wrong = self._wrong or "a tuv without xml:lang"
+        elif tag == "seg":
             self._segment = []
 
     def _end(self, tag: str) -> None:
         self._depth -= 1
-        element = self._form.elements.get(tag)
-        if element == "seg" and self._segment is not None:
+        if tag == "seg" and self._segment is not None:
             self._add_segment("".join(self._segment))
             self._segment = None
-        elif element == "tuv":
+        elif tag == "tuv":
             self._language = None
-        elif element == "tu":
+        elif tag == "tu":
             self._end_unit()
 
     def _text(self, data: str) -> None:

@@ -30,13 +30,6 @@ Numbered = Iterator[tuple[int, T | CorpusError]]
 ROW_ADVICE = "correct or remove the row"  # what to do about a row of a table that cannot be used
 
 
-class OddFileError(CorpusError):
-    """A PO file that is of another language, character set or syntax than others of its source.
-
-    What is lost with a damaged file of another format may be most of a text, so that never is one.
-    """
-
-
 @dataclass
 class BadUnits:
     """Units that could not be read in the latest pass: lines, records or translation units."""
@@ -76,10 +69,7 @@ class UnitReader(PairSource):
 
     @abstractmethod
     def units(self, file: Path) -> Iterable[Unit]:
-        """Yield the units of a file; raise a CorpusError if it cannot be read on.
-
-        Of several files, one that raises an OddFileError counts as a damaged unit.
-        """
+        """Yield the units of a file; raise a CorpusError if it cannot be read on."""
 
     def nothing_found(self) -> str:
         """Return why there may be no pairs."""
@@ -96,7 +86,7 @@ class UnitReader(PairSource):
         bad = self.bad
         bad.units, bad.count, bad.why = 0, 0, None
         for file in self.files:
-            for unit in self.units(file) if len(self.files) == 1 else self._all_units(file):
+            for unit in self.units(file):
                 bad.units += 1
                 if isinstance(unit, CorpusError):
                     bad.add(str(unit), self.max_bad_units)
@@ -105,13 +95,6 @@ class UnitReader(PairSource):
         bad.check(self.max_bad_units)
         if not bad.units:
             raise CorpusError(f"{self.path}: {self.nothing_found()}")
-
-    def _all_units(self, file: Path) -> Iterator[Unit]:
-        """Yield the units of a file, and why it is odd, if it is."""
-        try:
-            yield from self.units(file)
-        except OddFileError as error:
-            yield error
 
     def source_sha256(self) -> str:
         return hash_files(self.files)

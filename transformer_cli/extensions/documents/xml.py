@@ -12,6 +12,7 @@ from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
 
 from transformer_cli.base.errors import InputError
+from transformer_cli.extensions.corpora.tmx import MAX_DEPTH, make_parser
 from transformer_cli.extensions.documents.document import (
     Document,
     Filling,
@@ -33,7 +34,6 @@ _INNER = re.compile(
     r"<!--.*?(?:-->|\Z)|<\?.*?(?:\?>|\Z)|<!\[CDATA\[(?P<literal>.*?)(?:\]\]>|\Z)", re.DOTALL
 )
 _MAX_ELEMENTS = 1_000_000
-_MAX_DEPTH = 100
 
 Kind = tuple[Literal["open", "close", "alone"], str]
 """What an inline tag is, and the key that it shares with its other half."""
@@ -274,22 +274,19 @@ def _parse(text: str, name: str) -> Element:
     stack: list[Element] = []
     roots: list[Element] = []
     count = 0
-    parser = expat.ParserCreate("utf-8")
 
     def make_error(problem: str) -> InputError:
         return InputError(f"{name}:{parser.ErrorLineNumber}: {problem}")
 
-    def refuse_entity(entity: str, *_: object) -> None:
-        problem = f"the entity '{entity[:40]}'; a file with entities of its own is not read"
-        raise make_error(problem)
+    parser = make_parser("utf-8", make_error)
 
     def start(tag: str, attributes: dict[str, str]) -> None:
         nonlocal count
         count += 1
         if count > _MAX_ELEMENTS:
             raise make_error(f"more than {_MAX_ELEMENTS:,} elements; split the file")
-        if len(stack) > _MAX_DEPTH:
-            raise make_error(f"elements that are nested more than {_MAX_DEPTH} deep")
+        if len(stack) > MAX_DEPTH:
+            raise make_error(f"elements that are nested more than {MAX_DEPTH} deep")
         found = _START_TAG.match(text, parser.CurrentByteIndex)
         if found is None:
             raise make_error(f"a tag of '{tag[:40]}' that cannot be read")
@@ -305,10 +302,8 @@ def _parse(text: str, name: str) -> Element:
             element.content_end = parser.CurrentByteIndex
             element.end = text.index(">", element.content_end) + 1
 
-    parser.specified_attributes = True  # no defaults, which would be in each element
     parser.StartElementHandler = start
     parser.EndElementHandler = end
-    parser.EntityDeclHandler = parser.SkippedEntityHandler = refuse_entity
     try:
         # A byte for each character, so that offsets are those of the text; no name or attribute
         # that is looked for has other letters.

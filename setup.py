@@ -15,7 +15,7 @@ _SHIPPED = (
 
 
 class _BuildWithShippedFiles(build_py):
-    """Copy them under transformer_cli/shipped, where transformer_cli/config/shipped.py looks.
+    """Copy them under transformer_cli/shipped, where transformer_cli/base/packages.py looks.
 
     Where the program runs from a checkout, it reads them there.
     """

@@ -7,8 +7,7 @@ import pytest
 from cli.process import assert_refused, run
 from transformer_cli.base import registry
 from transformer_cli.base.errors import UsageError
-from transformer_cli.cli.init import _add
-from transformer_cli.config.shipped import find_configs, shipped_configs
+from transformer_cli.cli.init import _add, find_configs, shipped_configs
 from transformer_cli.config.yaml import list_base_files, load_config
 
 ROOT = Path(__file__).parents[2]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from transformer_cli.config.shipped import find_configs
+from transformer_cli.cli.init import find_configs
 from transformer_cli.config.yaml import dump_config, load_config
 
 _SHIPPED = list(find_configs().values())

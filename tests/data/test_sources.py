@@ -4,13 +4,13 @@ import pytest
 
 from transformer_cli.base import registry
 from transformer_cli.base.errors import ConfigError, CorpusError
+from transformer_cli.base.packages import shipped_directory
 from transformer_cli.config.data_schema import (
     DataSection,
     FilePair,
     FilesData,
     ToyData,
 )
-from transformer_cli.config.shipped import shipped_directory
 from transformer_cli.data import kinds
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.kinds import (

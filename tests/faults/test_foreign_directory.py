@@ -294,7 +294,6 @@ def test_a_link_to_a_file_is_read(tmp_path: Path) -> None:
 READ_OTHERWISE = {
     "base/locations.py",  # a pipe that the user has named
     "base/registry.py",  # its own modules
-    "config/shipped.py",
     "cli/init.py",
 }
 

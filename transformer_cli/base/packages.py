@@ -7,12 +7,25 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from transformer_cli.base.errors import MissingExtraError
 
 __version__ = "1.0.0"
+SCHEMA = Path("configs/schema.json")
+TOY = Path("data/toy")
+
+
+def shipped_directory() -> Path:
+    """Return the directory with the ``configs`` and the toy text that travel with the program.
+
+    A wheel has them within the package (setup.py), a checkout next to it.
+    """
+    package = Path(__file__).parents[1]
+    packed = package / "shipped"
+    return packed if packed.is_dir() else package.parent
 
 
 def import_extra(module: str, extra: str | None, what: str) -> ModuleType:

@@ -10,12 +10,12 @@ from typing import Annotated, ClassVar, NamedTuple
 from transformer_cli.base import registry
 from transformer_cli.base.errors import UsageError, did_you_mean
 from transformer_cli.base.messages import log
-from transformer_cli.base.packages import lazy_imports
+from transformer_cli.base.packages import SCHEMA, TOY, lazy_imports, shipped_directory
 from transformer_cli.cli.declaring import CommandOptions, argument, declared_by, option
 from transformer_cli.cli.display import align_columns, say
 
 with lazy_imports():
-    from transformer_cli.config import data_schema, shipped, yaml
+    from transformer_cli.config import data_schema, yaml
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def init(given: InitOptions) -> None:
       transformer-cli init --from toy
     """
     added = registry.entries("init")
-    configs = {**shipped.shipped_configs(), **{name: e.facts["help"] for name, e in added.items()}}
+    configs = {**shipped_configs(), **{name: e.facts["help"] for name, e in added.items()}}
     if not given.from_:
         given.check_extras()
         say("\n".join(align_columns(configs.items(), left=2)))
@@ -76,22 +76,43 @@ def init(given: InitOptions) -> None:
         _add(given.directory, files)
         _show_next(given.directory, f"transformer-cli train configs/{name}.yaml")
     elif (config := added[name].load()(given, rest)) is not None:
-        schema = (shipped.shipped_directory() / shipped.SCHEMA).read_bytes()
-        files = {config.path: config.text.encode(), shipped.SCHEMA: schema}
+        schema = (shipped_directory() / SCHEMA).read_bytes()
+        files = {config.path: config.text.encode(), SCHEMA: schema}
         _add(given.directory, files, {config.path: config.advice})
         path = config.path.as_posix()
         _show_next(given.directory, *(f"transformer-cli {each} {path}" for each in config.commands))
 
 
+def find_configs() -> dict[str, Path]:
+    """Return the shipped configurations by name, with those of extensions."""
+    # A checkout's configs/ has links to extensions' files, which may be gone or of no use here.
+    own = (path for path in shipped_directory().glob("configs/*.yaml") if not path.is_symlink())
+    added = (path for folder in registry.folders() for path in folder.glob("configs/*.yaml"))
+    return {path.stem: path for path in sorted((*own, *added), key=lambda path: path.stem)}
+
+
+def shipped_configs() -> dict[str, str]:
+    """Return what each shipped configuration is for, by its name: the file's second line.
+
+    Without those that continue from other runs, which are trained in a checkout.
+    """
+    texts = {name: path.read_text(encoding="utf-8") for name, path in find_configs().items()}
+    return {
+        name: text.splitlines()[1].removeprefix("# ")
+        for name, text in texts.items()
+        if "\ninit:" not in text
+    }
+
+
 def _read_shipped(name: str) -> dict[Path, bytes]:
     """Return a configuration, its bases, the schema and, for the toy captions, their text."""
-    directory = shipped.shipped_directory()
-    config = shipped.find_configs()[name]
-    configs = [*yaml.list_base_files(config), directory / shipped.SCHEMA]
+    directory = shipped_directory()
+    config = find_configs()[name]
+    configs = [*yaml.list_base_files(config), directory / SCHEMA]
     files = {Path("configs", path.name): path.read_bytes() for path in configs}
     if isinstance(yaml.load_config(config).data, data_schema.ToyData):
-        texts = (directory / shipped.TOY).glob("*.[de][en]")
-        files |= {shipped.TOY / path.name: path.read_bytes() for path in texts}
+        texts = (directory / TOY).glob("*.[de][en]")
+        files |= {TOY / path.name: path.read_bytes() for path in texts}
     return files
 
 

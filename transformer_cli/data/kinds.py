@@ -13,8 +13,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from transformer_cli.base import registry
 from transformer_cli.base.errors import ConfigError, CorpusError, MissingTextError, did_you_mean
 from transformer_cli.base.locations import find_files, is_here
+from transformer_cli.base.packages import TOY, shipped_directory
 from transformer_cli.config.data_schema import DataSection, FilePair, FilesData, ToyData
-from transformer_cli.config.shipped import TOY, shipped_directory
 from transformer_cli.data.corpus import PairSource, ParallelFiles, ParallelText, concatenate
 
 D = TypeVar("D", bound=DataSection)

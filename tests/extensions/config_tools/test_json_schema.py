@@ -9,9 +9,9 @@ from cli.process import Finished, run
 from installed import is_whole
 
 from docs.settings import PAGE, core_settings, renew
+from transformer_cli.cli.init import find_configs
 from transformer_cli.config.schema import Config, NoamSchedule
 from transformer_cli.config.setting_tree import parse, values
-from transformer_cli.config.shipped import find_configs
 from transformer_cli.config.yaml import dump_config, load_config
 from transformer_cli.extensions.config_tools.json_schema import schema_text
 

@@ -18,8 +18,8 @@ import psutil
 import torch
 
 from transformer_cli.base.messages import bar
+from transformer_cli.cli.init import find_configs
 from transformer_cli.config.schema import Config
-from transformer_cli.config.shipped import find_configs
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.config.yaml import load_config
 from transformer_cli.data.store import EncodedText, TokenArray

@@ -23,8 +23,9 @@ from transformer_cli.extensions.experiments.seed_statistics import (
     compare_groups,
     says_nothing,
 )
+from transformer_cli.extensions.report.records import number, validations
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.metrics_log import Record, number, read_records, validations
+from transformer_cli.runs.metrics_log import Record, read_records
 
 MARK, PLAN, RUNS = "sweep.json", "plan.json", "runs"
 """In the directory of a sweep."""

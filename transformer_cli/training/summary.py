@@ -10,6 +10,7 @@ from transformer_cli.config.differences import Difference, differences
 from transformer_cli.config.schema import Config
 from transformer_cli.data.store import PERCENTILES, percentiles
 from transformer_cli.model.transformer import count_parameters
+from transformer_cli.runs.checkpoint import TrainingState
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.metrics_log import describe_environment, last_session
 from transformer_cli.text.vocabulary import UNK_ID
@@ -30,12 +31,17 @@ class PlannedTraining:
     validator: Validator
     observers: Sequence[Observer]
     previous: Config | None  # the settings so far of a run that is resumed
-    is_complete: bool = False  # whether nothing is left to train
+    state: TrainingState | None  # what it is resumed from
 
     @property
     def config(self) -> Config:
         """The settings."""
         return self.request.config
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is left to train."""
+        return self.state is not None and self.state.is_final(self.config.training)
 
     @property
     def run(self) -> RunDirectory:

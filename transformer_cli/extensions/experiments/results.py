@@ -23,7 +23,7 @@ from transformer_cli.extensions.experiments.seed_statistics import (
     compare_groups,
     says_nothing,
 )
-from transformer_cli.extensions.report.records import number, validations
+from transformer_cli.extensions.report.recorded_numbers import number, validations
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.metrics_log import Record, read_records
 

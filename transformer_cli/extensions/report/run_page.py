@@ -23,7 +23,7 @@ from transformer_cli.extensions.config_tools.run_origins import load_origins
 from transformer_cli.extensions.report import charts
 from transformer_cli.extensions.report.attention_maps import AttentionMaps, compute_attention_maps
 from transformer_cli.extensions.report.examples import SEED, choose_examples
-from transformer_cli.extensions.report.records import validations
+from transformer_cli.extensions.report.recorded_numbers import validations
 from transformer_cli.extensions.report.rendering import plotly_script, render_page
 from transformer_cli.inference.loading import ComputeOptions, load_scorer
 from transformer_cli.inference.torch_engine import TorchTranslator

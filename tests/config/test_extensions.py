@@ -125,7 +125,7 @@ def test_the_json_schema_has_what_is_installed() -> None:
 
 def test_what_is_not_installed_is_named_in_one_line() -> None:
     assert refusal(RIDDLES + "tokenizer: {kind: words}\n").startswith(
-        "x.yaml:1: data.kind: expected 'toy', 'files'"
+        "x.yaml:1: data.kind: expected 'toy'"
     )
     assert refusal(TOY + "tokenizer: {kind: words, shout: 2}\n").startswith(
         "x.yaml:2: tokenizer.shout: unknown key for kind 'words'"

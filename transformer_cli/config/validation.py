@@ -104,12 +104,10 @@ def _explain_unknown(section: type[Section], keys: tree.Keys, is_config: bool) -
     if section is Config:
         allowed.insert(0, tree.BASE)
     place = tree.join_keys(keys[:-1])
-    settings = set(list_settings()) if is_config else set()
-    own = [key for key in settings if key.endswith(f".{name}")]
-    # A key of another section; those of data are of some of its kinds only.
-    is_elsewhere = len(own) == 1 and own[0] != f"{place}.{name}"
-    is_other_kinds = place.startswith("data") and is_elsewhere and own[0].startswith("data.")
-    known = own[0] if is_elsewhere and not is_other_kinds else None
+    own = [key for key in list_settings() if key.endswith(f".{name}")] if is_config else []
+    if place.startswith("data"):  # which keys these have is a matter of their kinds
+        own = [key for key in own if not key.startswith("data.")]
+    known = own[0] if len(set(own)) == 1 and own[0] != f"{place}.{name}" else None
     text = "unknown key"
     if "kind" in allowed:
         text += f" for kind '{kind_of(section)}'"

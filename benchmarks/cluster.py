@@ -2,7 +2,6 @@
 
     python -m benchmarks.cluster translate RUN --src train.de.gz --lines 100000
     python -m benchmarks.cluster clean --tatoeba deu.txt --pairs 1000000
-    python -m benchmarks.cluster sweep
     python -m benchmarks.cluster engine --workers 200 --tasks 1000
 
 Contestants take turns, so that a slow spell of the machine hits each of them. CPU seconds are of
@@ -62,7 +61,6 @@ def main() -> None:
     kinds = parser.add_subparsers(required=True)
     _add_translate(kinds.add_parser("translate", help="files by one process, and by workers"))
     _add_clean(kinds.add_parser("clean", help="a corpus, by a pool and by workers"))
-    _add_sweep(kinds.add_parser("sweep", help="four trainings, two at a time"))
     _add_engine(kinds.add_parser("engine", help="empty tasks on many workers of one thread each"))
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
@@ -209,49 +207,6 @@ def _measure_clean(arguments: argparse.Namespace, directory: Path) -> None:
     names = sorted(path.name for path in pool.iterdir())
     assert filecmp.cmpfiles(pool, cluster, names, shallow=False)[0] == names
     print_table(taken, "a process a core")
-
-
-# --- sweep ----------------------------------------------------------------------------------------
-
-_BASE = """\
-data: {kind: toy}
-tokenizer: {kind: words, min_freq: 1}
-model: {d_model: 64, num_heads: 4, d_ff: 256, num_encoder_layers: 2, num_decoder_layers: 2}
-training:
-  epochs: EPOCHS
-  batch_tokens: 2000
-  schedule: {kind: constant, peak: 3e-3, warmup: 10}
-"""
-_SWEEP = "base: base.yaml\nseeds: 2\ngrid: {model.dropout: [0.0, 0.1]}\n"
-
-
-def _add_sweep(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--epochs", type=int, default=40)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.set_defaults(measure=_measure_sweep)
-
-
-def _measure_sweep(arguments: argparse.Namespace, directory: Path) -> None:
-    """Train two points with two seeds each."""
-    base, file = directory / "base.yaml", directory / "sweep.yaml"
-    base.write_text(_BASE.replace("EPOCHS", str(arguments.epochs)))
-    file.write_text(_SWEEP)
-    os.chdir(directory)  # which jobs run in
-    fixed = ("--threads", "1", "--precision", "float32", "--device", "cpu")
-
-    def command(name: str, *options: str) -> Contestant:
-        output = directory / name
-        given = (*PROGRAM, "sweep", str(file), "--sweep-dir", str(output), *options, *fixed)
-        return Contestant(given, output)
-
-    contestants = {
-        f"--jobs {WORKERS}": command("jobs", "--jobs", str(WORKERS)),
-        f"--cluster, {WORKERS} workers": command(
-            "cluster", "--cluster", str(write_cluster(directory))
-        ),
-    }
-    taken = run_in_turns(contestants, arguments.rounds)
-    print_table(taken, f"--jobs {WORKERS}")
 
 
 # --- engine ---------------------------------------------------------------------------------------

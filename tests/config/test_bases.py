@@ -7,7 +7,6 @@ import pytest
 from transformer_cli.base.errors import ConfigError
 from transformer_cli.config import yaml
 from transformer_cli.config.schema import Config, NoamSchedule
-from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.config.yaml import load_config
 
 BASE = """\
@@ -69,17 +68,6 @@ def test_a_section_of_another_kind_replaces_the_bases(tmp_path: Path) -> None:
 def test_a_section_of_the_same_kind_keeps_the_bases_keys(tmp_path: Path) -> None:
     over = over_base(tmp_path, "training: {schedule: {kind: noam, warmup: 7}}\n")
     assert same_as(over, BASE + "    warmup: 7\n")
-
-
-def test_a_model_that_is_there_replaces_how_to_learn_one(tmp_path: Path) -> None:
-    learned = "tokenizer: {kind: sentencepiece, vocab_size: 300, lowercase: true}\n"
-    (tmp_path / "base.yaml").write_text(f"data: {{kind: toy}}\n{learned}")
-    (tmp_path / "m.model").touch()
-    path = tmp_path / "own.yaml"
-    path.write_text(f"base: base.yaml\ntokenizer: {{model: '{tmp_path}/m.model'}}\n")
-    tokenizer = load_config(path).tokenizer
-    assert isinstance(tokenizer, SentencePieceConfig)
-    assert (tokenizer.model, tokenizer.lowercase) == (tmp_path / "m.model", True)
 
 
 def test_lists_and_nulls_replace(tmp_path: Path) -> None:
@@ -212,30 +200,6 @@ def test_what_is_missing_is_said_of_the_file_that_was_asked_for(tmp_path: Path) 
     write(tmp_path / "base.yaml", "data: {kind: toy}\n")
     over = write(tmp_path / "over.yaml", "base: base.yaml\nseed: 3\n")
     assert refusal(over).startswith(f"{over}: tokenizer: missing; give it a kind: ")
-
-
-def test_a_model_that_is_null_takes_no_settings_away(tmp_path: Path) -> None:
-    (tmp_path / "base.yaml").write_text(
-        "data: {kind: toy}\ntokenizer: {kind: sentencepiece, vocab_size: 500, joint: true}\n"
-    )
-    (tmp_path / "top.yaml").write_text("base: base.yaml\ntokenizer: {model: null}\n")
-    tokenizer = load_config(tmp_path / "top.yaml").tokenizer
-    assert isinstance(tokenizer, SentencePieceConfig)
-    assert (tokenizer.vocab_size, tokenizer.joint) == (500, True)
-
-
-def test_a_model_replaces_how_to_learn_one_before_the_kind_is_given(tmp_path: Path) -> None:
-    texts = (
-        "data: {kind: toy}\ntokenizer: {vocab_size: 300, joint: true}\n",
-        f"base: a.yaml\ntokenizer: {{model: '{tmp_path}/m.model'}}\n",
-        "base: b.yaml\ntokenizer: {kind: sentencepiece}\n",
-    )
-    (tmp_path / "m.model").touch()
-    for name, text in zip("abc", texts, strict=True):
-        (tmp_path / f"{name}.yaml").write_text(text)
-    tokenizer = load_config(tmp_path / "c.yaml").tokenizer
-    assert isinstance(tokenizer, SentencePieceConfig)
-    assert tokenizer.model == tmp_path / "m.model"
 
 
 def test_a_misplaced_key_of_a_base_is_told_whatever_is_over_it(tmp_path: Path) -> None:

@@ -278,32 +278,8 @@ def test_bpe_dropout_needs_merges(tokenizer: str, side: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tokenizer", "message"),
-    [
-        (
-            "{kind: sentencepiece, vocab_size: 9, model: m}",
-            "tokenizer.vocab_size: is for learning, and a model made elsewhere is settled; "
-            "leave it out",
-        ),
-        (
-            "{kind: sentencepiece, model: m, tgt_model: n}",
-            "tokenizer.tgt_model: model is for both sides; give that, or src_model and tgt_model",
-        ),
-        (
-            "{kind: sentencepiece, tgt_model: n}",
-            "tokenizer.src_model: missing, as tgt_model is for one side; give both, or model",
-        ),
-    ],
-)
-def test_files_made_elsewhere_are_for_one_side_or_both(tokenizer: str, message: str) -> None:
-    assert refusal_of(f"data: {{kind: toy}}\ntokenizer: {tokenizer}\n") == f"x.yaml:2: {message}"
-
-
-@pytest.mark.parametrize(
     ("tokenizer", "is_one"),
     [
-        ({"kind": "sentencepiece", "model": "m"}, True),
-        ({"kind": "sentencepiece", "src_model": "m", "tgt_model": "m"}, False),
         ({"kind": "sentencepiece"}, True),
         ({"kind": "sentencepiece", "joint": False}, False),
     ],

@@ -125,12 +125,12 @@ def test_a_lock_whose_file_was_removed_meanwhile_is_taken_anew(
     run_directory = RunDirectory(tmp_path / "run")
     removed: list[Path] = []
 
-    def remove_and_lock(path: Path, *others: Any) -> bool:
+    def remove_and_lock(path: Path, *others: Any) -> None:
         if not removed:  # as a training does that fails at its beginning, after we opened the file
             (path / ".lock").unlink()
             path.rmdir()
             removed.append(path)
-        return take(path, *others)
+        take(path, *others)
 
     take = directory._lock
     monkeypatch.setattr(directory, "_lock", remove_and_lock)

@@ -22,7 +22,6 @@ from secrets import token_hex
 
 from transformer_cli.base.errors import CorpusError, OutputError
 from transformer_cli.base.files import check_replaceable, is_at, is_stream, sha256
-from transformer_cli.base.guard import check_guard
 from transformer_cli.base.locations import is_url, locate, versions
 
 # What stands next to a file that is being written, under its name with one of these endings.
@@ -102,7 +101,6 @@ def whole_file(path: Path, is_named: bool = False) -> Iterator[Path]:
         with name_path_in_error(path), FileIO(temporary, "x") as file:
             yield temporary
             sync(temporary)
-            check_guard()
             if path in _claimed:
                 replace_file(file, temporary, path)
             else:
@@ -238,7 +236,6 @@ def whole_directory(path: Path) -> Iterator[Path]:
             sync(temporary)
             if sys.platform == "win32" and path.is_dir():
                 path.rmdir()  # a rename replaces nothing there
-            check_guard()
             temporary.rename(path)
         sync(path.parent)
     finally:
@@ -248,7 +245,6 @@ def whole_directory(path: Path) -> Iterator[Path]:
 def remove_directory(path: Path) -> None:
     """Delete a directory, which is gone as a whole or still whole if the process dies midway."""
     doomed = temporary_path(path)
-    check_guard()
     path.rename(doomed)
     shutil.rmtree(doomed)
 
@@ -262,7 +258,6 @@ def remove_leftovers(
     where another process, or one on another machine, has the number of the one that was killed;
     those of ``others`` go if they are this machine's, and no process has that number.
     """
-    check_guard()
     for entry in directory.iterdir():
         temporary = _TEMPORARY_NAME.fullmatch(entry.name)
         if temporary is None:

@@ -14,7 +14,6 @@ from transformer_cli.base.errors import ConfigError, find_similar
 from transformer_cli.base.files import read_small
 from transformer_cli.config import setting_tree as tree
 from transformer_cli.config.schema import Config
-from transformer_cli.config.tokenizer_schema import LEARNING, MODEL_KEYS
 from transformer_cli.config.validation import validate_as
 
 SET = "--set"  # the place of what the command line changes begins with it
@@ -162,11 +161,6 @@ def merge(old: tree.Node, new: tree.Node, keeps_rest: bool = True) -> tree.Node:
         # A warm-up of another kind of schedule is another setting.
         is_same = key in old.value and (key == "kind" or not differ_in_kind)
         entries[key] = merge(old.value[key], node, keeps_rest) if is_same else node
-    # Not the section 'model', nor null.
-    if any(isinstance(new.value[key].value, str) for key in MODEL_KEYS & new.value.keys()):
-        # How to learn a tokenizer says nothing of a model that is there already.
-        for key in set(LEARNING) - new.value.keys():
-            entries.pop(key, None)
     return tree.Node(entries, new.place)
 
 

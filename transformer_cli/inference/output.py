@@ -9,7 +9,6 @@ the journal says, and the rest comes out as it would have done.
 
 import hashlib
 import os
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from io import FileIO
@@ -21,7 +20,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from transformer_cli.base.errors import OutputError
 from transformer_cli.base.files import is_at, read_small
-from transformer_cli.base.guard import check_guard, find_guard
 from transformer_cli.base.locations import open_checked
 from transformer_cli.base.messages import log
 from transformer_cli.base.text_files import compressor
@@ -30,7 +28,6 @@ from transformer_cli.base.writing import (
     claim,
     replace_file,
     sync,
-    whole_file,
 )
 
 _READ_BYTES = 1 << 20
@@ -86,7 +83,6 @@ class Output:
         """Bring bytes safely to disk: of a compressed file, as a member of it."""
         data = self._compress(data)
         with naming_output_errors(self._path):
-            check_guard()
             written = 0
             while written < len(data):
                 written += self._file.write(data[written:])
@@ -166,7 +162,6 @@ class _ResumableOutput(Output):
             new.unlink(missing_ok=True)  # it might be a link
             new.write_bytes(journal.model_dump_json(indent=1).encode() + b"\n")
             sync(new)
-            check_guard()
             new.replace(path)
             sync(path.parent)
 
@@ -204,10 +199,8 @@ def output_file(
             yield output
             output.finish()
             with naming_output_errors(path):
-                check_guard()
                 replace_file(file, partial, path)
         except BaseException:
-            check_guard()
             if not output.kept or not partial.exists():
                 file.close()  # Windows deletes none that is open
                 _remove_journal(partial)
@@ -223,10 +216,6 @@ def _open_partial(partial: Path, path: Path) -> FileIO:
 
     while True:
         with naming_output_errors(partial):
-            if find_guard() and partial.exists():
-                # A process that this one has replaced may have it open.
-                with whole_file(partial) as copy:
-                    shutil.copyfile(partial, copy)
             file = FileIO(
                 partial, "r+", opener=lambda path, flags: open_checked(path, flags | os.O_CREAT)
             )

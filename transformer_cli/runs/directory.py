@@ -25,7 +25,6 @@ from transformer_cli.base.errors import (
     find_similar,
 )
 from transformer_cli.base.files import check_no_links, is_at, is_stream, read_json
-from transformer_cli.base.guard import find_guard
 from transformer_cli.base.locations import is_url, open_regular
 from transformer_cli.base.packages import __version__
 from transformer_cli.base.text_files import write_text
@@ -261,7 +260,7 @@ def check_outside_runs(path: Path, option: str, read: Iterable[Path] = ()) -> No
 _RETRY_SECONDS = 0.2
 
 
-def check_unlocked(run: RunDirectory, patience: float = _RETRY_SECONDS) -> None:
+def check_unlocked(run: RunDirectory) -> None:
     """Check, before long work and without writing, that no other process writes to ``run``.
 
     Of several ranks only the main process, which will lock the directory, may call it.
@@ -272,7 +271,7 @@ def check_unlocked(run: RunDirectory, patience: float = _RETRY_SECONDS) -> None:
     except OSError:
         return  # there is no lock yet; ``lock_run`` reports if there cannot be one
     with file:
-        _lock(run.path, file, patience)
+        _lock(run.path, file, _RETRY_SECONDS)
 
 
 @contextmanager
@@ -284,18 +283,12 @@ def lock_run(run: RunDirectory) -> Iterator[None]:
 
 
 @contextmanager
-def lock_directory(
-    path: Path, patience: float = _RETRY_SECONDS, is_guarded: bool = False
-) -> Iterator[int]:
+def lock_directory(path: Path, patience: float = _RETRY_SECONDS) -> Iterator[int]:
     """Lock a directory, made if it is not there, while the block runs; wait ``patience`` seconds.
 
     Yielded is the lock's descriptor: a process that has it open holds the lock, too. The operating
-    system releases it however the process ends; the file stays, and names the last holder. A
-    process that this one has replaced loses its lock. ``is_guarded``: a guard watches over all that
-    is written there, so a disk without locks will do.
+    system releases it however the process ends; the file stays, and names the last holder.
     """
-    guard = find_guard()
-    whose = f" ({guard.job()})" if guard else ""
     lock = path / LOCK
     while True:
         try:
@@ -305,41 +298,33 @@ def lock_directory(
             where = lock if error.errno == errno.EMLINK else path
             raise RunError(f"{where}: cannot be written: {error.strerror}") from error
         with file:
-            if not _lock(path, file, patience, is_guarded):
-                lock.unlink(missing_ok=True)  # so that the next try makes another file
+            _lock(path, file, patience)
             if not is_at(file, lock):
-                continue  # or its holder has renamed the directory meanwhile
+                continue  # its holder has renamed the directory meanwhile
             with name_path_in_error(lock):
                 # Unbuffered: a failed write to a full disk is not repeated when the file is closed.
                 os.ftruncate(file.fileno(), 0)
-                holder = f"\nprocess {os.getpid()} on {socket.gethostname()}{whose}\n"
+                holder = f"\nprocess {os.getpid()} on {socket.gethostname()}\n"
                 os.write(file.fileno(), holder.encode())
             yield file.fileno()
             return
 
 
-def _lock(path: Path, file: BinaryIO, patience: float, is_guarded: bool = False) -> bool:
-    """Lock a file; return False if its holder is one that this job's process has replaced."""
-    guard = find_guard()
+def _lock(path: Path, file: BinaryIO, patience: float) -> None:
     # It may be held by a check, or by what a killed process had started.
-    deadline = time.monotonic() + (guard.patience if guard else patience)
+    deadline = time.monotonic() + patience
     try:
-        while not (is_ours := lock_descriptor(file.fileno(), blocking=False)):
+        while not lock_descriptor(file.fileno(), blocking=False):
             if time.monotonic() >= deadline:
                 break
             time.sleep(_RETRY_SECONDS)
+        else:
+            return
     except OSError as error:
-        if is_guarded or guard:
-            return True  # the guard will do
         raise RunError(
             f"{path}: cannot be locked: {error.strerror}; choose a directory on a local disk"
         ) from error
-    if is_ours:
-        return True
     # Windows lets nobody else read the first byte, which is locked.
     file.seek(1 if sys.platform == "win32" else 0)
     holder = file.read(10_000).decode(errors="replace").strip() or "another process"
-    if guard and holder.endswith(f" ({guard.job()})"):
-        guard.check()
-        return False
     raise RunError(f"{path}: in use by {holder}; wait for it, or use another directory")

@@ -1,4 +1,4 @@
-"""Subwords by SentencePiece: models learned from the training text, and models made elsewhere."""
+"""Subwords by SentencePiece: models learned from the training text."""
 
 import io
 import re
@@ -25,8 +25,6 @@ from transformer_cli.text.vocabulary import (
     PAD_ID,
     SPECIALS,
     UNK_ID,
-    IdMap,
-    SpecialIds,
 )
 
 # Part of what is learned, as sums of the unigram model depend on how work is split: never the
@@ -44,30 +42,22 @@ _seed_lock = Lock()
 class SentencePieceTokenizer(Tokenizer):
     """Lines as ids of subwords, by the bytes of a model, tried in a child process first.
 
-    ``specials`` are the ids of the special tokens of a model made elsewhere; None: the model was
-    learned here, and its ids are the run's. Raises TokenizerError if SentencePiece cannot read or
-    use the model, or its special tokens are wrong.
+    Raises TokenizerError if SentencePiece cannot read or use the model, or its special tokens are
+    wrong.
     """
 
-    def __init__(
-        self, model: bytes, lowercase: bool, source: Path, specials: SpecialIds | None = None
-    ) -> None:
+    def __init__(self, model: bytes, lowercase: bool, source: Path) -> None:
         self._processor = open_model(model, source, "learn it again")
-        pieces = range(self._processor.get_piece_size())
-        self._id_map: IdMap | None = None
-        if specials is not None:
-            try:
-                self._id_map = IdMap(specials, pieces)
-            except ValueError as error:
-                raise TokenizerError(f"{source}: {error}; restore tokenizer.json") from error
-        else:
-            first = tuple(self._processor.id_to_piece(list(pieces[: len(SPECIALS)])))
-            if first != SPECIALS:
-                raise TokenizerError(
-                    f"{source}: starts with the pieces {first}, not {SPECIALS}; learn it again"
-                )
-        self.size = len(self._id_map) if self._id_map else len(pieces)
         self._lowercase = lowercase
+        self.size = self._processor.get_piece_size()
+        self._check_specials(source)
+
+    def _check_specials(self, source: Path) -> None:
+        first = tuple(self._processor.id_to_piece(list(range(min(self.size, len(SPECIALS))))))
+        if first != SPECIALS:
+            raise TokenizerError(
+                f"{source}: starts with the pieces {first}, not {SPECIALS}; learn it again"
+            )
 
     @property
     def can_sample(self) -> bool:
@@ -97,25 +87,21 @@ class SentencePieceTokenizer(Tokenizer):
             return new_thread.submit(resample).result()
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of ids; an unknown character is '<unk>', or a foreign model's sign."""
+        """Return the text of ids; an unknown character is '<unk>'."""
         # A model may spell a line end by its byte; the text must stay on one line.
         return self._decode(ids).replace("\n", " ")
 
     def _encode(self, text: str, **options: object) -> list[int]:
         """Return a text's ids; ``options`` are SentencePiece's, for sampling."""
         ids: list[int] = self._processor.encode(text, **options)
-        return self._id_map.to_run(ids) if self._id_map else ids
+        return ids
 
     def _decode(self, ids: Sequence[int]) -> str:
-        if self._id_map:
-            shown = self._id_map.to_model(ids)
-        else:
-            shown = [int(number) for number in ids if number not in (BOS_ID, EOS_ID, PAD_ID)]
+        shown = [int(number) for number in ids if number not in (BOS_ID, EOS_ID, PAD_ID)]
         return str(self._processor.decode(shown))
 
     def token(self, number: int) -> str:
-        model_id = self._id_map.model_id(number) if self._id_map else number
-        return SPECIALS[number] if model_id is None else str(self._processor.id_to_piece(model_id))
+        return str(self._processor.id_to_piece(number))
 
 
 def _can(method: Callable[..., object], **options: object) -> bool:
@@ -147,24 +133,13 @@ class Manifest(SideFilesManifest):
     learns_from_sample = True
 
     def open(self, data: bytes, path: Path, side: Side) -> SentencePieceTokenizer:
-        specials = None if self.specials is None else self.specials[side]
-        return SentencePieceTokenizer(data, self.lowercase, path, specials)
+        return SentencePieceTokenizer(data, self.lowercase, path)
 
     @classmethod
     def learn(cls, config: SentencePieceConfig, text: TrainingText, directory: Path) -> Self:
-        if config.files:
-            return cls.copy_files(config, text, directory, _find_specials)
-        return cls.learn_sides(config, text, directory, learn_model)
-
-
-def _find_specials(model: bytes, path: Path) -> SpecialIds:
-    """Return the ids of a model's special tokens; the first of two with one id counts."""
-    processor = open_model(model, path, "give a model that SentencePiece made")
-    ids: dict[str, int | None] = {}
-    for name in ("unk", "bos", "eos", "pad"):
-        number = getattr(processor, f"{name}_id")()
-        ids[name] = None if number < 0 or number in ids.values() else number
-    return SpecialIds(**ids)
+        sides = text.sides(config.joint)
+        models = ((side, learn_model(config, lines, label)) for side, lines, label in sides)
+        return cls.write(models, directory, config.lowercase, text.sha256)
 
 
 def learn_model(config: SentencePieceConfig, lines: Lines, label: str) -> bytes:

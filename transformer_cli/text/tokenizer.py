@@ -6,7 +6,7 @@ that extensions provide as ``tokenizer``.
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from itertools import chain
@@ -14,17 +14,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from transformer_cli.base import registry
 from transformer_cli.base.errors import TokenizerError
-from transformer_cli.base.files import read_small, sha256
+from transformer_cli.base.files import read_small
 from transformer_cli.base.messages import warn
 from transformer_cli.base.text_files import write_text
 from transformer_cli.base.writing import whole_file
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import find_owners
-from transformer_cli.config.tokenizer_schema import TokenizerConfig, TokenizerSection
+from transformer_cli.config.tokenizer_schema import TokenizerConfig
 from transformer_cli.text.protocol import (
     CodecKind,
     Lines,
@@ -32,7 +32,6 @@ from transformer_cli.text.protocol import (
     Tokenizer,
     Tokenizers,
 )
-from transformer_cli.text.vocabulary import SpecialIds
 
 MANIFEST_NAME = "tokenizer.json"
 _KINDS = ("words", "sentencepiece")
@@ -98,25 +97,28 @@ class TokenizerManifest(BaseModel):
     @classmethod
     @abstractmethod
     def learn(cls, config: Any, text: "TrainingText", directory: Path) -> Self:
-        """Learn tokenizers, or copy the files that ``config`` names; return the manifest, unsaved.
+        """Learn tokenizers by the settings of this kind; return the manifest, unsaved.
 
-        ``config`` are the settings of this kind; the files go into ``directory``, which exists.
+        Their files go into ``directory``, which exists.
         """
 
     @abstractmethod
     def load(self, directory: Path) -> Tokenizers:
         """Load the tokenizers of a directory, without codecs, checking its files."""
 
+    def is_made_by(self, config: Any) -> bool:
+        """Return whether the settings, which made these tokenizers, would make them now."""
+        return True
+
     def save(self, directory: Path) -> None:
         """Write tokenizer.json: the last file, so that a directory with it is complete."""
-        optional = ("codecs", "letterless", "copied", "specials")
-        empty = {key for key in optional if not getattr(self, key, None)}
+        empty = {key for key in ("codecs", *_TRAITS) if not getattr(self, key)}
         text = self.model_dump_json(indent=2, exclude=empty)
         write_text(directory / MANIFEST_NAME, f"{text}\n")
 
     def read_checked(self, path: Path) -> bytes:
         """Return a file's bytes; raise TokenizerError unless they have the manifest's SHA-256."""
-        data = _read_file(path)
+        data = read_file(path)
         if hashlib.sha256(data).hexdigest() != self.sha256.get(path.name):
             raise TokenizerError(
                 f"{path}: changed since it was written (its SHA-256 differs from the one in "
@@ -129,16 +131,6 @@ class SideFilesManifest(TokenizerManifest):
     """A manifest of model files, one a side or a joint one, named by side and ``suffix``."""
 
     suffix: ClassVar[str]
-
-    specials: dict[Side, SpecialIds] | None = None
-    """The ids of the special tokens of files made elsewhere; None: they are the run's."""
-
-    @model_validator(mode="after")
-    def _has_specials_of_files(self) -> Self:
-        sides = self.specials
-        if sides is not None and {self.file_name(side) for side in sides} != self.sha256.keys():
-            raise ValueError("specials: not of the files in sha256")
-        return self
 
     @abstractmethod
     def open(self, data: bytes, path: Path, side: Side) -> Tokenizer:
@@ -167,51 +159,26 @@ class SideFilesManifest(TokenizerManifest):
         directory: Path,
         lowercase: bool,
         text_sha256: str,
-        specials: dict[Side, SpecialIds] | None = None,
+        **more: Any,
     ) -> Self:
-        """Write each side's model into ``directory``; return their manifest, not written."""
+        """Write each side's model into ``directory``; return their manifest, not written.
+
+        ``more`` are the manifest's further keys.
+        """
         sums = {}
         for side, data in models:
             name = cls.file_name(side)
             with whole_file(directory / name) as temporary:
                 temporary.write_bytes(data)
             sums[name] = hashlib.sha256(data).hexdigest()
-        return cls(lowercase=lowercase, learned_from=text_sha256, specials=specials, sha256=sums)
-
-    @classmethod
-    def learn_sides(
-        cls,
-        config: TokenizerSection,
-        text: "TrainingText",
-        directory: Path,
-        learn_model: Callable[[Any, Lines, str], bytes],
-    ) -> Self:
-        """Learn a model of each side, or a joint one, and write it into ``directory``."""
-        models = (
-            (side, learn_model(config, lines, label))
-            for side, lines, label in text.sides(config.one_vocabulary)
-        )
-        return cls.write(models, directory, config.lowercase, text.sha256)
-
-    @classmethod
-    def copy_files(
-        cls,
-        config: TokenizerSection,
-        text: "TrainingText",
-        directory: Path,
-        find_specials: Callable[[bytes, Path], SpecialIds],
-    ) -> Self:
-        """Copy the files of ``config``, after ``find_specials`` has opened each."""
-        advice = "the configuration names it as its tokenizer's file"
-        models = {side: _read_file(path, advice) for side, path in config.files.items()}
-        specials = {side: find_specials(models[side], path) for side, path in config.files.items()}
-        return cls.write(models.items(), directory, config.lowercase, text.sha256, specials)
+        return cls(lowercase=lowercase, learned_from=text_sha256, sha256=sums, **more)
 
 
 _RESTORE = "restore it, as a model translates only with the tokenizer that it was trained with"
 
 
-def _read_file(path: Path, advice: str = _RESTORE) -> bytes:
+def read_file(path: Path, advice: str = _RESTORE) -> bytes:
+    """Return the bytes of a file; TokenizerError, which ends with ``advice``: it cannot be read."""
     try:
         return read_small(path, MAX_TOKENIZER_BYTES)
     except OSError as error:
@@ -262,7 +229,7 @@ def learn_tokenizers(
     ``codecs`` are records by name, as ``describe_codecs`` returns them.
     """
     kind = find_kind(config.kind)
-    if kind.learns_from_sample and not config.files:
+    if kind.learns_from_sample:
         text = text.sample(MOST_LINES // (2 if config.one_vocabulary else 1))
     for name, record in codecs.items():
         src, tgt = find_codec(name).text_to_learn(record, text.src, text.tgt)
@@ -290,7 +257,7 @@ def copy_tokenizers(
     ``codecs`` are the records of what the copy must have; see ``describe_codecs``.
     ``traits`` are those of the other text; see ``TrainingText``. None: the text is the same.
     """
-    manifest = _load_manifest(source)
+    manifest = load_manifest(source)
     for name, wanted in codecs.items():
         try:
             find_codec(name).check_reuse(manifest.codecs.get(name, {}), wanted)
@@ -321,9 +288,10 @@ class _AnyManifest(BaseModel):
     kind: Annotated[Any, AfterValidator(find_kind)]
 
 
-def _load_manifest(directory: Path) -> TokenizerManifest:
+def load_manifest(directory: Path) -> TokenizerManifest:
+    """Read tokenizer.json; TokenizerError: it is missing, damaged, or of another version."""
     path = directory / MANIFEST_NAME
-    data = _read_file(path)
+    data = read_file(path)
     try:
         kind: type[TokenizerManifest] = _AnyManifest.model_validate_json(data).kind
         manifest = kind.model_validate_json(data)
@@ -339,7 +307,7 @@ def _load_manifest(directory: Path) -> TokenizerManifest:
 
 def load_tokenizers(directory: Path) -> Tokenizers:
     """Load what ``learn_tokenizers`` wrote, unchanged; the directory alone is enough."""
-    manifest = _load_manifest(directory)
+    manifest = load_manifest(directory)
     traits = {key: getattr(manifest, key) for key in _TRAITS}
     tokenizers = replace(manifest.load(directory), **traits)
     for name, record in sorted(manifest.codecs.items()):
@@ -350,24 +318,13 @@ def load_tokenizers(directory: Path) -> Tokenizers:
 def have_same_tokenizers(first: Path, second: Path) -> bool:
     """Return whether two directories have the same tokenizers, whatever their training texts."""
     of_text = {"learned_from", *_TRAITS}
-    one, other = (_load_manifest(path).model_dump(exclude=of_text) for path in (first, second))
+    one, other = (load_manifest(path).model_dump(exclude=of_text) for path in (first, second))
     return one == other
-
-
-def matches_configured_files(config: TokenizerConfig, directory: Path) -> bool:
-    """Return whether the tokenizers in ``directory`` are copies of the files in ``config``.
-
-    A file that is gone counts as unchanged, as the copy is enough; so does a kind without files.
-    """
-    if not config.files:
-        return True
-    copied = set(_load_manifest(directory).sha256.values())
-    return all(sha256(path) in copied for path in config.files.values() if path.is_file())
 
 
 def load_text_sha256(directory: Path) -> str:
     """Return the SHA-256 of the text that the tokenizers in ``directory`` were learned from."""
-    return _load_manifest(directory).learned_from
+    return load_manifest(directory).learned_from
 
 
 def fingerprint(directory: Path) -> str:
@@ -375,4 +332,4 @@ def fingerprint(directory: Path) -> str:
 
     That file has the SHA-256 of the others, so it stands for them too.
     """
-    return hashlib.sha256(_read_file(directory / MANIFEST_NAME)).hexdigest()
+    return hashlib.sha256(read_file(directory / MANIFEST_NAME)).hexdigest()

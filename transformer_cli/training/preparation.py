@@ -323,6 +323,7 @@ def _can_reuse_tokenizers(config: Config, run: RunDirectory, text_sha256: str) -
     """Return whether the run's tokenizers belong to ``config`` and the training text."""
     if not run.tokenizer.is_dir():
         return False
+    manifest = tokenizer.load_manifest(run.tokenizer)
     is_begun = run.has_checkpoints
     if is_begun:
         is_source_same = True
@@ -331,9 +332,8 @@ def _can_reuse_tokenizers(config: Config, run: RunDirectory, text_sha256: str) -
         source = RunDirectory(config.init).tokenizer
         is_source_same = tokenizer.have_same_tokenizers(source, run.tokenizer)
     else:
-        # A copied model file is copied again if the original has changed.
-        is_source_same = tokenizer.matches_configured_files(config.tokenizer, run.tokenizer)
-    if tokenizer.load_text_sha256(run.tokenizer) == text_sha256 and is_source_same:
+        is_source_same = manifest.is_made_by(config.tokenizer)
+    if manifest.learned_from == text_sha256 and is_source_same:
         return True
     if is_begun:
         raise RunError(

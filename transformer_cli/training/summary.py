@@ -180,6 +180,6 @@ def _describe_size(tokenizer: TokenizerConfig) -> str:
     match tokenizer:
         case WordsConfig():
             return f"min_freq {tokenizer.min_freq}"
-        case SentencePieceConfig() if not tokenizer.files:
+        case SentencePieceConfig():
             return tokenizer.model_type
-    return "made elsewhere" if tokenizer.files else tokenizer.kind
+    return tokenizer.kind

@@ -66,30 +66,6 @@ def test_what_is_lost_is_done_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_lasting_call_is_found_again_and_needs_its_resources(tmp_path: Path) -> None:
-    with DaskCluster(tmp_path) as dask:
-        worker = dask.start_worker()
-        settings = read_cluster(dask.address)
-        with open_cluster(settings, print) as cluster:
-            cluster.lasting().submit(_note_and_wait, tmp_path, "lasting")
-            wait_until(lambda: [*tmp_path.glob("lasting-*")], worker.describe)
-        dask.start_worker()
-        with open_cluster(settings, print) as cluster:
-            again = cluster.lasting().submit(_note_and_wait, tmp_path, "lasting")
-            cluster.submit(os.getpid).result(60)  # the scheduler has both: one after the other
-            (tmp_path / "lasting").touch()
-            assert again.result(60) == "lasting"
-        assert len([*tmp_path.glob("lasting-*")]) == 1
-        file = tmp_path / "cluster.yaml"
-        file.write_text(f"address: {dask.address}\nresources: {{GPU: 1}}\n")
-        with (
-            open_cluster(read_cluster(str(file)), print) as cluster,
-            pytest.raises(ClusterError, match="no worker has the resources GPU=1; start workers"),
-        ):
-            cluster.lasting()
-
-
-@pytest.mark.long
 def test_what_kills_every_worker_is_given_up(tmp_path: Path) -> None:
     with DaskCluster(tmp_path) as dask:
         dask.start_worker("--nanny")
@@ -186,7 +162,6 @@ def test_jobs_of_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "cluster.yaml"
     file.write_text(
         "slurm: {jobs: 1, cores: 2, memory: 2GB, gres: 'gpu:1', walltime: '01:00:00'}\n"
-        "resources: {GPU: 1}\n"
     )
 
     def work(cluster: ClusterExecutor) -> int:
@@ -194,7 +169,6 @@ def test_jobs_of_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     with open_cluster(read_cluster(str(file)), print) as cluster:
         assert (worker := work(cluster)) != os.getpid()
-        assert cluster.lasting().submit(os.getpid).result(60) == worker
         assert len({port for _, port in listening(psutil.Process(worker))}) == 1  # no web server
         (key,) = shared.rglob("key.pem")
         assert stat.S_IMODE(key.stat().st_mode) == 0o600

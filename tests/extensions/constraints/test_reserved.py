@@ -141,7 +141,7 @@ def made_elsewhere(directory: Path) -> None:
 KINDS: dict[str, dict[str, Any]] = {
     "words": {"kind": "words"},
     "sentencepiece": {"kind": "sentencepiece", "vocab_size": 310, "joint": False},
-    "sentencepiece file": {"kind": "sentencepiece", "model": "spm.model"},
+    "sentencepiece file": {"kind": "sentencepiece_file", "model": "spm.model"},
     "huggingface file": {"kind": "huggingface", "file": "bpe.json"},
 }
 

@@ -17,7 +17,10 @@ from transformer_cli.config.tokenizer_schema import (
     WordsConfig,
 )
 from transformer_cli.config.yaml import dump_config
-from transformer_cli.extensions.tokenizers.settings import HuggingFaceConfig
+from transformer_cli.extensions.tokenizers.settings import (
+    HuggingFaceConfig,
+    SentencePieceFileConfig,
+)
 from transformer_cli.inference.loading import ComputeOptions, choose_engine
 from transformer_cli.runs.directory import RunDirectory
 
@@ -27,7 +30,7 @@ SUBWORDS = SentencePieceConfig(kind="sentencepiece")
 # Each has <unk> in its training targets.
 WITH_UNK: list[TokenizerConfig] = [
     SentencePieceConfig(kind="sentencepiece", byte_fallback=False),
-    SentencePieceConfig(kind="sentencepiece", model=Path("made_elsewhere.model")),
+    SentencePieceFileConfig(kind="sentencepiece_file", model=Path("made_elsewhere.model")),
     HuggingFaceConfig(kind="huggingface", file=Path("made_elsewhere.json")),
 ]
 

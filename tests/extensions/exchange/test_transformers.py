@@ -20,7 +20,7 @@ from transformer_cli.base import registry
 from transformer_cli.base.errors import UsageError
 from transformer_cli.config.data_schema import ToyData
 from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig
-from transformer_cli.config.tokenizer_schema import SentencePieceConfig
+from transformer_cli.config.tokenizer_schema import SentencePieceConfig, TokenizerSection
 from transformer_cli.extensions.constraints.reserved import ReservedTokenizers
 from transformer_cli.extensions.exchange.formats import INTERFACE, check_expressible
 from transformer_cli.extensions.exchange.to_transformers import (
@@ -28,6 +28,7 @@ from transformer_cli.extensions.exchange.to_transformers import (
     write_transformers,
 )
 from transformer_cli.extensions.exchange.weights import from_transformers
+from transformer_cli.extensions.tokenizers.settings import SentencePieceFileConfig
 from transformer_cli.inference.torch_engine import TorchEngine
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.transformer import build_model, weights_of
@@ -102,7 +103,7 @@ def spm(**settings: Any) -> bytes:
     return model.getvalue()
 
 
-def learn(config: SentencePieceConfig, directory: Path) -> Tokenizers:
+def learn(config: TokenizerSection, directory: Path) -> Tokenizers:
     directory.mkdir()
     return learn_tokenizers(config, TrainingText("de", "en", GERMAN, ENGLISH, "sum"), directory)
 
@@ -110,14 +111,14 @@ def learn(config: SentencePieceConfig, directory: Path) -> Tokenizers:
 @pytest.fixture(scope="module")
 def tokenizers(
     tmp_path_factory: pytest.TempPathFactory,
-) -> dict[str, tuple[SentencePieceConfig, Tokenizers]]:
+) -> dict[str, tuple[TokenizerSection, Tokenizers]]:
     directory = tmp_path_factory.mktemp("tokenizers")
     (directory / "t5.model").write_bytes(spm())
     kind: Any = {"kind": "sentencepiece"}
-    configs = {
+    configs: dict[str, TokenizerSection] = {
         "joint": SentencePieceConfig(**kind, vocab_size=330),
         "two": SentencePieceConfig(**kind, vocab_size=48, joint=False, byte_fallback=False),
-        "file": SentencePieceConfig(**kind, model=directory / "t5.model"),
+        "file": SentencePieceFileConfig(kind="sentencepiece_file", model=directory / "t5.model"),
     }
     return {name: (each, learn(each, directory / name)) for name, each in configs.items()}
 
@@ -126,7 +127,7 @@ def tokenizers(
 def exported(
     request: pytest.FixtureRequest,
     library: Any,
-    tokenizers: dict[str, tuple[SentencePieceConfig, Tokenizers]],
+    tokenizers: dict[str, tuple[TokenizerSection, Tokenizers]],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Exported:
     directory = tmp_path_factory.mktemp("exported")
@@ -283,7 +284,7 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("what", REFUSED)
 def test_a_form_that_transformers_lacks_is_refused(
-    what: str, tokenizers: dict[str, tuple[SentencePieceConfig, Tokenizers]]
+    what: str, tokenizers: dict[str, tuple[TokenizerSection, Tokenizers]]
 ) -> None:
     model, tokenizer, fragment = REFUSED[what]
     entry = registry.entries(INTERFACE)["transformers"]
@@ -297,7 +298,7 @@ def test_a_form_that_transformers_lacks_is_refused(
 
 
 def test_tokenizers_that_marian_cannot_be_are_refused(
-    tokenizers: dict[str, tuple[SentencePieceConfig, Tokenizers]], tmp_path: Path
+    tokenizers: dict[str, tuple[TokenizerSection, Tokenizers]], tmp_path: Path
 ) -> None:
     settings, joint = tokenizers["joint"]
     model = ModelConfig(tying="all")
@@ -307,6 +308,6 @@ def test_tokenizers_that_marian_cannot_be_are_refused(
     with pytest.raises(UsageError, match="tag news: "):
         check_transformers(config, ReservedTokenizers.of(joint, [], ["news"]))
     (tmp_path / "odd.model").write_bytes(spm(pad_id=-1, user_defined_symbols=["<PAD>"]))
-    odd = SentencePieceConfig(kind="sentencepiece", model=tmp_path / "odd.model")
+    odd = SentencePieceFileConfig(kind="sentencepiece_file", model=tmp_path / "odd.model")
     with pytest.raises(UsageError, match="a piece spelled like one of"):
         check_transformers(config, learn(odd, tmp_path / "odd"))

@@ -1,8 +1,5 @@
 """A training in small: counts to ten in a file, and goes on from there where it was killed.
 
-Its BLEU rises with the number, and is the higher the nearer model.dropout is to 0.3. $HOPELESS is
-part of the name of runs that stay far below, and do not end by themselves.
-
 It stands in for transformer-cli in tests of the runner: ``counting.py train BASE … --run-dir DIR``.
 It does not end, with its starter or at all, while there is a file $STUBBORN.
 """
@@ -39,24 +36,15 @@ def main() -> None:
         time.sleep(STEP_SECONDS)
         with counted.open("a") as file:
             file.write(str(number))
-        hopeless = os.environ.get("HOPELESS", "no run") in str(run)
-        score = 50 - abs(_dropout() - 0.3) * 100 + number - 1000 * hopeless
-        record = {"kind": "validation", "step": number, "bleu": score, "bleu_lc": score}
+        record = {"kind": "validation", "step": number, "bleu": float(number)}
         with (run / "metrics.jsonl").open("a") as file:
             file.write(json.dumps({**record, "seconds": float(number + 1)}) + "\n")
-        while hopeless and number == STEPS - 2:
-            time.sleep(0.1)  # until it is stopped
         _be_stubborn()
 
 
 def _be_stubborn() -> None:
     while Path(os.environ.get("STUBBORN", "no file")).exists():
         time.sleep(0.02)
-
-
-def _dropout() -> float:
-    settings = dict(each.split("=") for each in sys.argv if each.startswith("model.dropout="))
-    return float(settings.get("model.dropout", 0))
 
 
 def _end_with_starter() -> None:

@@ -1,48 +1,47 @@
-"""Have ``distill`` run its commands as forks of its own process: to import torch takes seconds."""
+"""Have jobs run their commands as forks of their own process: to import torch takes seconds."""
 
 import os
 import signal
 import sys
-from collections.abc import Callable
-from concurrent.futures import Executor, Future
-from typing import Any
-
-from transformer_cli.extensions.experiments.child import Command, Ended
+from collections.abc import Callable, Mapping, Sequence
 
 
-class Inline(Executor):
-    """Runs what is submitted at once: a fork is best made by the only thread."""
+class Ended:
+    """A process that has ended; see ``subprocess.Popen``."""
 
-    def __init__(self, workers: int) -> None:
-        assert workers == 1, workers
+    def __init__(self, returncode: int) -> None:
+        self.returncode = returncode
 
-    def submit(self, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
-        future: Future[Any] = Future()
-        future.set_result(call(*args, **kwargs))
-        return future
+    def poll(self) -> int:
+        return self.returncode
+
+    wait = poll
 
 
 def fork_commands(hooked: str = "", hook: Callable[[], None] | None = None) -> None:
-    """Replace ``run_command``; if a command is killed, ``distill`` is too.
+    """Replace ``child.start``; if a command is killed, its starter is too.
 
     Args:
         hooked: what a command's arguments begin with.
         hook: called in its process first.
     """
-    from transformer_cli.extensions.experiments import runner
+    from transformer_cli.extensions.experiments import child
 
-    def run_command(command: Command) -> Ended:
-        is_hooked = hook is not None and " ".join(command.arguments).startswith(hooked)
+    def start(
+        arguments: Sequence[str], stdout: int, stderr: int, variables: Mapping[str, str], lock: int
+    ) -> Ended:
+        is_hooked = hook is not None and " ".join(arguments).startswith(hooked)
         process = os.fork()
         if not process:
-            _be_a_command(command, hook if is_hooked else None)
+            os.dup2(stderr, 2)
+            os.dup2(stdout, 1)
+            _be_a_command(arguments, hook if is_hooked else None)
         code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
         if code == -signal.SIGKILL:
             os.kill(os.getpid(), signal.SIGKILL)
         return Ended(code)
 
-    vars(runner)["run_command"] = run_command
-    vars(runner)["ThreadPoolExecutor"] = Inline
+    vars(child)["start"] = start
 
 
 def do_not_wait() -> None:
@@ -52,15 +51,10 @@ def do_not_wait() -> None:
     vars(runner)["PATIENCE"] = 0.0
 
 
-def _be_a_command(command: Command, hook: Callable[[], None] | None) -> None:
+def _be_a_command(arguments: Sequence[str], hook: Callable[[], None] | None) -> None:
     from transformer_cli.cli import main
 
-    for descriptor, path in ((2, command.log), (1, command.stdout)):
-        if path is not None:
-            os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), descriptor)
-    if command.stdout is None:
-        os.dup2(2, 1)
-    sys.argv = ["transformer-cli", *command.arguments]
+    sys.argv = ["transformer-cli", *arguments]
     if hook is not None:
         hook()
     code = 1

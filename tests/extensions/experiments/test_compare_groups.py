@@ -10,9 +10,7 @@ import pytest
 from cli.conftest import Training
 from cli.process import assert_refused, run
 
-from transformer_cli.base.artifact import write_record
-from transformer_cli.extensions.experiments.job import JobRecord, job_file
-from transformer_cli.extensions.experiments.results import SweepRecord
+from transformer_cli.extensions.experiments.job import FORMAT
 
 LAST = ("--checkpoint", "last")
 
@@ -45,9 +43,8 @@ def report(*arguments: str | Path, cwd: Path) -> dict[str, Any]:
     return values
 
 
-REST = {"metric": "bleu", "evaluate": []}
-POINTS = {"points": ["a", "b"], "seeds": [1, 2, 3], "reference": "a"}
-PLAN = SweepRecord.model_validate(POINTS | REST)
+SWEEP = {"program": "transformer-cli sweep", "format": FORMAT, "points": ["a", "b"]}
+MARK = json.dumps({**SWEEP, "seeds": [1, 2, 3], "reference": "a"})
 
 
 @pytest.mark.long
@@ -55,12 +52,7 @@ def test_directories_patterns_and_a_sweep_name_the_same_groups(runs: Path) -> No
     by_directory = report("runs/a", "runs/b", cwd=runs.parent)
     by_pattern = report("runs/a/seed-*", "runs/b/*", cwd=runs.parent)
     sweep = runs.parent
-    (sweep / "sweep.json").write_text("{}\n")
-    write_record(sweep / "plan.json", PLAN)
-    for run_path in runs.glob("*/*"):
-        record = job_file(sweep, f"runs/{run_path.parent.name}/{run_path.name}")
-        record.parent.mkdir(parents=True, exist_ok=True)
-        write_record(record, JobRecord(made_of={}, state="done"))
+    (sweep / "sweep.json").write_text(MARK)
     by_sweep = report(".", cwd=sweep)
     assert [each["name"] for each in by_directory["groups"]] == ["a", "b"]
     assert [each["name"] for each in by_pattern["groups"]] == ["seed-*", "b"]
@@ -150,8 +142,8 @@ def test_what_is_missing_or_unfinished_is_refused(runs: Path) -> None:
     assert_refused(refused, 2, "runs/c: not a run directory, there is nothing of that name")
     (runs / "sweep.json").write_text("{}\n")
     refused = run("compare", "runs", cwd=runs.parent)
-    assert_refused(refused, 1, "plan.json: missing or damaged; run the sweep's command again")
-    write_record(runs / "plan.json", PLAN)
+    assert_refused(refused, 1, "sweep.json: damaged, or of no sweep; run the sweep's command again")
+    (runs / "sweep.json").write_text(MARK)
     assert_refused(run("compare", "runs", cwd=runs.parent), 1, "runs: this sweep has no finished")
     shutil.rmtree(runs / "a" / "seed-1" / "checkpoints")
     refused = run("compare", "runs/a", "runs/b", *LAST, cwd=runs.parent)

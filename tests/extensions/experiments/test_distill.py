@@ -8,9 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -19,13 +17,14 @@ import pytest
 from cli import process
 from cli.conftest import TINY
 
-from extensions.cluster.dask_cluster import DaskCluster, wait_until
 from extensions.experiments.forked_commands import do_not_wait, fork_commands
 from transformer_cli.config.data_schema import FilesData
 from transformer_cli.config.yaml import load_config
 from transformer_cli.extensions.corpora.settings import find_more
 from transformer_cli.extensions.experiments import child
 from transformer_cli.extensions.experiments.distill import DistillDirectory
+from transformer_cli.extensions.experiments.job import Job
+from transformer_cli.extensions.experiments.runner import Runner
 from transformer_cli.runs.directory import lock_directory
 
 FILE = """\
@@ -174,9 +173,9 @@ def test_what_has_changed_is_done_again_and_all_that_follows(
     (directory / "file.yaml").write_text(FILE.replace("size: 2", "size: 3"))
     again = _distill(directory)
     assert again.code == 0, again.err
-    stages = re.findall(r"^(.*): (?:started|resumed.*)$", again.err, flags=re.M)
+    stages = re.findall(r"^(.*): (?:started|resumed)", again.err, flags=re.M)
     assert stages[0] == "translate forward train"
-    assert "translate forward train: again, as search changed\n" in again.err
+    assert "translate forward train: started again, as search changed\n" in again.err
     assert not {"train runs/teacher", "text", "score teacher-1"} & set(stages)
     assert {path: path.stat().st_mtime_ns for path in before} == before
     # The student that was finished is kept.
@@ -218,7 +217,7 @@ def test_a_linked_student_is_refused(tmp_path: Path) -> None:
     _write(tmp_path)
     out = tmp_path / "runs" / "distill" / "file"
     out.mkdir(parents=True)
-    DistillDirectory(out).create()
+    DistillDirectory(out).create("auto")
     (out / "student").symlink_to(tmp_path)
     process.assert_refused(_distill(tmp_path), 1, "runs/distill/file/student: is a link")
 
@@ -236,7 +235,7 @@ def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:
     _write(tmp_path)
     (tmp_path / "thesis.tex").touch()
     refused = _distill(tmp_path, "--dir", ".")
-    process.assert_refused(refused, 2, "holds files but no distillation")
+    process.assert_refused(refused, 2, "holds files, but no distill.json")
 
 
 def test_a_failed_stage_is_told(tmp_path: Path) -> None:
@@ -277,17 +276,18 @@ def test_a_stop_is_passed_on_to_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(child, "CHILD", (sys.executable, "-c", STUBBORN))
-    out = tmp_path / "out"
-    stop = tmp_path / "stop"
-    with ThreadPoolExecutor(1) as executor:
-        command = child.Command([], tmp_path, stop, tmp_path / "owner", out, tmp_path / "log")
-        running = executor.submit(child.run_command, command)
-        while not any(path.read_text() for path in tmp_path.glob("out.partial-*")):
-            assert not running.done()
-            time.sleep(0.01)
-        stop.touch()
-    assert running.result().code == 143
-    assert [path.name for path in tmp_path.iterdir()] == ["log"]
+    directory = DistillDirectory(tmp_path / "out")
+    directory.create("auto")
+    job = Job("stage", outputs=list, command=("train",), stdout=tmp_path / "out" / "result")
+    log = directory.file("stage", ".out")
+    with lock_directory(directory.path) as lock:
+        runner = Runner(directory, [job], lock)
+        begun = lambda: log.exists() and log.read_text() == "begun\n"  # noqa: E731
+        assert [event.what for event in runner.run(begun)] == ["started"]
+    assert not (tmp_path / "out" / "result").exists()
+    record = directory.read("stage")
+    assert record is not None
+    assert not record.files
 
 
 KILLED_AT = (
@@ -298,33 +298,6 @@ KILLED_AT = (
     b"score student: ",
 )
 """What lines on stderr begin with, in the order of the stages."""
-
-
-@pytest.mark.long
-@pytest.mark.posix
-def test_on_a_cluster_it_ends_in_the_same_bytes(distilled: Path, tmp_path: Path) -> None:
-    _write(tmp_path)
-    with DaskCluster(tmp_path) as cluster:
-        worker = cluster.start_worker()
-        command = ("distill", "file.yaml", "--cluster", cluster.address, "--threads", "1")
-        with (tmp_path / "said").open("wb") as said:
-            process = children.start(
-                [sys.executable, "-m", "transformer_cli", *command, "--precision", "float32"],
-                {**os.environ, "OMP_NUM_THREADS": "1"},
-                cwd=tmp_path,
-                stdout=said,
-                stderr=said,
-            )
-        partial = tmp_path / "runs/distill/file/forward/train.nbest.jsonl.partial"
-        wait_until(partial.exists, worker.describe)
-        worker.kill()
-        cluster.start_worker()
-        assert process.wait(600) == 0
-    lines = (tmp_path / "said").read_text().splitlines()
-    assert "uses no certificates" in lines[0]
-    assert lines[1:3] == ["train runs/teacher: started", "train runs/teacher: done"]
-    assert lines[-1].startswith("runs/distill/file/student ")
-    assert _sums(tmp_path) == _sums(distilled)
 
 
 @pytest.mark.long

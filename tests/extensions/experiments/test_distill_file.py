@@ -24,9 +24,9 @@ from transformer_cli.extensions.experiments.distill import (
     write_texts,
 )
 from transformer_cli.extensions.experiments.distill_file import load_distillation
-from transformer_cli.extensions.experiments.job import describe_training, set_aside
-from transformer_cli.extensions.experiments.runner import Computing
+from transformer_cli.extensions.experiments.job import describe_training
 from transformer_cli.runs.directory import RunDirectory, write_mark
+from transformer_cli.runs.initialize import rename_run
 
 CONFIG = """\
 data:
@@ -68,44 +68,6 @@ def test_configurations_are_looked_for_beside_the_file(directory: Path) -> None:
     assert [each.read for each in distillation.directions] == ["src", "tgt"]
 
 
-def test_the_precision_is_chosen_once(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = directory / "file.yaml"
-    path.write_text("teachers: [de_en.yaml]\nstudent: de_en.yaml\n")
-    monkeypatch.chdir(directory)
-    measured = iter([True])
-    monkeypatch.setattr(
-        "transformer_cli.model.device.has_bfloat16",
-        lambda: next(measured),
-    )
-    for _ in range(2):
-        out = DistillDirectory(directory / "out")
-        distillation = load_distillation(path)
-        computing = Computing.choose(out, "cpu", "auto", None, allow_suspect_data=False)
-        out.create(**computing.precisions)
-        compute = ["--device", "cpu", "--precision"]
-        plan = DistillPlan(distillation, out, computing)
-        commands = {job.name: job.command for job in plan.jobs()}
-        for name in ("train runs/de_en", "train student"):
-            assert commands[name][-4:] == [*compute, "bfloat16"]
-        assert commands["translate forward train"][-4:] == [*compute, "auto"]
-
-
-def test_a_teacher_that_was_trained_elsewhere_stays(
-    directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (directory / "file.yaml").write_text("teachers: [de_en.yaml]\nstudent: de_en.yaml\n")
-    monkeypatch.chdir(directory)
-    for name in "abcd":
-        Path(name).write_text("x\n")
-    checkpoint = Path("runs/de_en/checkpoints/step-00000001")
-    checkpoint.mkdir(parents=True)
-    out = DistillDirectory(Path("out"))
-    out.create()
-    teacher, *_ = DistillPlan(load_distillation(Path("file.yaml")), out, Computing()).jobs()
-    assert out.begin(teacher) == (True, "")
-    assert checkpoint.is_dir()
-
-
 def test_the_student_depends_on_what_it_reads_alone(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,7 +80,7 @@ def test_the_student_depends_on_what_it_reads_alone(
         (out.path / text).write_text(text)
     (out.path / "forward").mkdir()
     (out.path / "forward" / "train.tgt").write_text("")
-    plan = DistillPlan(load_distillation(path), out, Computing())
+    plan = DistillPlan(load_distillation(path), out)
     (student,) = (job for job in plan.jobs() if job.name == "train student")
     before = student.inputs()
     (out.path / "text" / "train.tgt").write_text("other")
@@ -201,12 +163,12 @@ def test_of_added_text_weights_and_tags_count_beside_the_text(directory: Path) -
 
 def test_an_earlier_run_is_set_aside_under_a_free_name(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path / "student")
-    assert set_aside(run) is None
+    assert rename_run(run) is None
     name = f"student.{date.today()}"
     (tmp_path / name).symlink_to("nowhere")
     for number in (2, 3):
         _write_run(run, str(number))
-        assert set_aside(run) == tmp_path / f"{name}-{number}"
+        assert rename_run(run) == tmp_path / f"{name}-{number}"
         assert (tmp_path / f"{name}-{number}" / "thesis.tex").read_text() == str(number)
     assert not [*run.path.iterdir()]
 

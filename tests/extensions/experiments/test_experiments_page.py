@@ -19,7 +19,7 @@ from transformer_cli.extensions.experiments.sweep_file import SweepSettings, loa
 
 PAGE = (ROOT / "docs" / "extensions" / "experiments.md").read_text(encoding="utf-8")
 EXAMPLES = ["\n".join(block.lines) for block in blocks(PAGE) if block.language == "yaml"]
-SWEEPS = [text for text in EXAMPLES if re.search(r"^(grid|search):", text, re.M)]
+SWEEPS = [text for text in EXAMPLES if re.search(r"^(grid|points):", text, re.M)]
 (DISTILLATION,) = (text for text in EXAMPLES if "teachers:" in text)
 
 
@@ -35,12 +35,12 @@ def test_the_tables_have_the_schemas_keys(section: type[Section]) -> None:
         assert f"| `{name}` | {default} | {field.description} |\n" in PAGE
 
 
-@pytest.mark.parametrize("text", SWEEPS, ids=["grid", "search"])
+@pytest.mark.parametrize("text", SWEEPS, ids=["grid", "points"])
 def test_an_example_is_a_sweep(text: str, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "configs", tmp_path / "configs")
     file = tmp_path / "configs" / ("sweeps" if "../" in text else "") / "example.yaml"
     file.write_text(text)
-    assert load_sweep(file).settings.evaluate or load_sweep(file).space
+    assert len(load_sweep(file).points) > 1
 
 
 def test_the_example_is_a_distillation(tmp_path: Path) -> None:

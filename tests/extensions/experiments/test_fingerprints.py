@@ -34,13 +34,12 @@ if "later" in sys.argv:
 
 from transformer_cli.config.yaml import load_config
 from transformer_cli.extensions.experiments.job import describe_model, describe_training, sum_texts
-from transformer_cli.extensions.experiments.runner import Computing
 from transformer_cli.extensions.experiments.sweep import SweepDirectory, SweepPlan
 from transformer_cli.extensions.experiments.sweep_file import load_sweep
 from transformer_cli.runs.directory import RunDirectory
 
 run, corpus = RunDirectory(Path(sys.argv[1])), load_config(Path("corpus.yaml"))
-jobs = SweepPlan(load_sweep(Path("sweep.yaml")), SweepDirectory(Path("sweep")), Computing()).jobs()
+jobs = SweepPlan(load_sweep(Path("sweep.yaml")), SweepDirectory(Path("sweep"))).jobs()
 print(json.dumps({
     "settings": [name for name in ("later",) if hasattr(corpus.data, name)],
     "sums": [
@@ -48,7 +47,7 @@ print(json.dumps({
         describe_training(run.load_config()),
         describe_training(corpus),
         sum_texts(corpus, ["train", "val"]),
-        [dict(job.inputs()) for job in jobs if not job.name.startswith("scores")],
+        [dict(job.inputs()) for job in jobs],
     ],
 }))
 """

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,8 @@ from faults.test_foreign_directory import (
     replace_by_links,
 )
 
-from transformer_cli.base.artifact import write_record
+from transformer_cli.base.artifact import Record, write_record
 from transformer_cli.extensions.experiments.distill import DistillDirectory
-from transformer_cli.extensions.experiments.job import JobRecord
-from transformer_cli.extensions.experiments.results import SweepRecord
 from transformer_cli.extensions.experiments.sweep import SweepDirectory
 
 pytestmark = pytest.mark.posix
@@ -36,31 +35,15 @@ DISTILLATION = "teachers: [tiny.yaml]\nstudent: tiny.yaml\n"
 def swept(training: Training, tmp_path: Path) -> Path:
     """A sweep's directory with something of all that it may hold."""
     sweep = SweepDirectory(tmp_path / "sweep")
-    sweep.create()
+    sweep.create("auto", points=["peak=0.01"], seeds=[1], reference="peak=0.01")
     for name in ("runs/peak=0.01/seed-1", "runs/peak=0.01/seed-2"):
         shutil.copytree(training.run, sweep.path / name)
     shutil.copytree(training.run / "tokenizer", sweep.path / "data" / "0123" / "tokenizer")
-    records = {1: JobRecord(made_of={}, state="done"), 2: JobRecord(made_of={}, state="failed")}
-    for seed, record in records.items():
-        path = sweep.file(f"runs/peak=0.01/seed-{seed}", ".json")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_record(path, record)
-    plan = {"points": ["peak=0.01"], "seeds": [1], "reference": "peak=0.01", "metric": "bleu"}
-    write_record(
-        sweep.path / "plan.json", SweepRecord.model_validate({**plan, "evaluate": ["test"]})
-    )
-    for name, text in {
-        "report.html": "",
-        "study.journal": "",
-        "study.lock": "",
-        "jobs/runs/peak=0.01/seed-1.log": "",
-        "jobs/runs/peak=0.01/seed-1.lock": "",
-        "scores/test/peak=0.01/seed-1/translations.txt": "1\n" * 20,
-        "scores/test/peak=0.01/seed-1/scores.json": "{}",
-    }.items():
-        path = sweep.path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+    record = sweep.file("data/0123", ".json")
+    record.parent.mkdir(parents=True)
+    write_record(record, Record(made_of={}))
+    (sweep.path / "jobs/runs/peak=0.01").mkdir(parents=True)
+    (sweep.path / "jobs/runs/peak=0.01/seed-1.log").write_text("")
     return sweep.path
 
 
@@ -68,7 +51,7 @@ def swept(training: Training, tmp_path: Path) -> Path:
 def distilled(training: Training, tmp_path: Path) -> Path:
     """The directory of a distillation with something of all that it may hold."""
     directory = DistillDirectory(tmp_path / "distilled")
-    directory.create()
+    directory.create("auto")
     shutil.copytree(training.run, directory.student.path)
     for name in ("student.yaml", "text/train.src", "forward/train.tgt", "scores/student.json"):
         (directory.path / name).parent.mkdir(exist_ok=True)
@@ -84,8 +67,8 @@ def distilled(training: Training, tmp_path: Path) -> Path:
 def test_what_is_written_to_has_nothing_but_files(swept: Path, distilled: Path, kind: str) -> None:
     """Each file and each directory below is looked at before anything is written."""
     checks: dict[Path, tuple[Callable[[], object], str]] = {
-        swept: (SweepDirectory(swept).check, "sweep.json"),
-        distilled: (DistillDirectory(distilled).check, "distill.json"),
+        swept: (partial(SweepDirectory(swept).check, "auto"), "sweep.json"),
+        distilled: (partial(DistillDirectory(distilled).check, "auto"), "distill.json"),
     }
     for directory, (check, mark) in checks.items():
         assert_looked_at(directory, check, mark, kind)
@@ -106,7 +89,6 @@ def test_commands_write_nothing_through_links(
     before = contents(outside)
     for arguments in (
         ("report", "run"),
-        ("report", "sweep"),
         ("sweep", "grid.yaml", "--sweep-dir", "sweep"),
         ("distill", "file.yaml", "--dir", "distilled"),
     ):
@@ -115,11 +97,11 @@ def test_commands_write_nothing_through_links(
 
 
 @pytest.mark.long
-def test_a_sweeps_page_waits_for_no_pipe_and_reads_no_device(swept: Path) -> None:
+def test_a_comparison_of_a_sweep_waits_for_no_pipe_and_reads_no_device(swept: Path) -> None:
     others = ("runs", "data")  # as of a run
     files = [path for path in files_below(swept) if path.relative_to(swept).parts[0] not in others]
     metrics = swept / "runs" / "peak=0.01" / "seed-1" / "metrics.jsonl"
     for number, path in enumerate([*files, metrics]):
         with Replaced(path, ("pipe", "zero")[number % 2]):
-            found = run("report", swept, "-o", swept.parent / "page.html", before=limit)
+            found = run("compare", swept, before=limit)
         assert_in_good_order(found, swept)

@@ -1,4 +1,4 @@
-"""Damaged plans of sweeps."""
+"""Damaged marks of sweeps."""
 
 import json
 import resource
@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 from cli.process import Finished, assert_refused, run
 
-from transformer_cli.base.artifact import sum_json
 from transformer_cli.base.errors import RunError
-from transformer_cli.extensions.experiments.results import read_sweep_plan
+from transformer_cli.extensions.experiments.sweep import SweepDirectory
 
 SECONDS, BYTES = 300, 16 * 2**30
 
@@ -30,11 +29,11 @@ def _limit() -> None:
 
 
 PLAN: dict[str, Any] = {
+    "program": "transformer-cli sweep",
+    "format": 1,
     "points": ["base"],
     "seeds": [1],
     "reference": "base",
-    "metric": "bleu",
-    "evaluate": [],
 }
 
 
@@ -42,30 +41,25 @@ PLAN: dict[str, Any] = {
 @pytest.mark.parametrize(
     "change",
     [
-        {"metric": "comet"},
-        {"metric": None},
         {"points": "base"},
         {"points": ["../../elsewhere"]},
         {"seeds": ["1"]},
         {"seeds": 1},
         {"reference": []},
-        {"evaluate": {}},
+        {"program": "another"},
     ],
 )
-def test_a_sweeps_plan_is_as_it_has_to_be(
+def test_a_sweeps_mark_is_as_it_has_to_be(
     change: dict[str, Any], own_run: Path, tmp_path: Path
 ) -> None:
     sweep = tmp_path / "sweep"
     shutil.copytree(own_run, sweep / "runs" / "base" / "seed-1")
-    (sweep / "sweep.json").write_text('{"program": "transformer-cli sweep", "format": 1}')
-    plan = {**PLAN, **change}
-    text = json.dumps({"content": plan, "sha256": sum_json(plan)})
-    (sweep / "plan.json").write_text(text)
-    assert_refused(limited("report", sweep), 1, f"{sweep / 'plan.json'}: missing or damaged")
+    (sweep / "sweep.json").write_text(json.dumps({**PLAN, **change}))
+    assert_refused(limited("compare", sweep), 1, f"{sweep / 'sweep.json'}: damaged")
 
 
 @pytest.mark.parametrize("text", ["", "[]", "[" * 100_000, "1" * 5000, "\x00", "{}"])
-def test_a_plan_that_is_no_plan(text: str, tmp_path: Path) -> None:
-    (tmp_path / "plan.json").write_text(text)
-    with pytest.raises(RunError, match=r"plan\.json: missing or damaged"):
-        read_sweep_plan(tmp_path)
+def test_a_mark_that_is_none(text: str, tmp_path: Path) -> None:
+    (tmp_path / "sweep.json").write_text(text)
+    with pytest.raises(RunError, match=r"sweep\.json: damaged, or of no sweep"):
+        SweepDirectory(tmp_path).find_finished()

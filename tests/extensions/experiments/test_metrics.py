@@ -1,5 +1,6 @@
 """The metrics of sweeps and comparisons, and how groups of runs are ranked by them."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -13,20 +14,13 @@ from transformer_cli.extensions.experiments.command_compare import (
     group_notes,
     report_score,
 )
-from transformer_cli.extensions.experiments.results import (
-    GroupResult,
-    RunResult,
-    are_all_low,
-    best_group,
-    rank_groups,
-)
-from transformer_cli.extensions.experiments.runner import Computing
 from transformer_cli.extensions.experiments.seed_statistics import (
     compare_groups,
+    says_nothing,
     score_systems,
     summarize,
 )
-from transformer_cli.extensions.experiments.sweep import SweepDirectory, SweepPlan
+from transformer_cli.extensions.experiments.sweep import SweepDirectory, SweepPlan, find_best
 from transformer_cli.extensions.experiments.sweep_file import load_sweep
 from transformer_cli.extensions.report.charts import score_by_length
 from transformer_cli.runs.directory import RunDirectory
@@ -91,75 +85,28 @@ def test_an_interval_ends_where_scores_end(scores: list[float]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("select", "metric", "best"),
-    [("null", "bleu", 30.0), ("chrf", "chrf", 30.0), ("loss", "loss", 10.0)],
+    ("select", "metric"), [("null", "bleu"), ("chrf", "chrf"), ("loss", "loss")]
 )
-def test_a_sweep_goes_by_what_its_base_selects(
-    tmp_path: Path, select: str, metric: str, best: float
-) -> None:
+def test_a_sweep_goes_by_what_its_base_selects(tmp_path: Path, select: str, metric: str) -> None:
     (tmp_path / "base.yaml").write_text(
         f"data: {{kind: toy}}\ntokenizer: {{kind: words}}\ntraining: {{select: {select}}}\n"
     )
     (tmp_path / "sweep.yaml").write_text("base: base.yaml\ngrid: {model.d_ff: [8, 16]}\n")
-    sweep = load_sweep(tmp_path / "sweep.yaml")
-    plan = SweepPlan(sweep, SweepDirectory(tmp_path / "out"), Computing())
+    plan = SweepPlan(load_sweep(tmp_path / "sweep.yaml"), SweepDirectory(tmp_path / "out"))
     assert plan.metric == metric
-    groups = [group(metric, score) for score in (20.0, 30.0, 10.0)]
-    found = best_group(groups, plan.metric)
-    assert found is not None
-    assert found.mean == best
-    assert groups[rank_groups(groups, metric)[0]].mean == best
+    records = [{"kind": "validation", "step": 1, "loss": 2.0, "bleu": 9.0, "chrf": 20.0}]
+    records.append({**records[0], "step": 2, "loss": 1.0, "bleu": 8.0, "chrf": 30.0})
+    (tmp_path / "metrics.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in records))
+    best = {"bleu": 9.0, "chrf": 30.0, "loss": 1.0}[metric]
+    assert find_best(RunDirectory(tmp_path), metric) == best
 
 
-def group(metric: str, *scores: float, loss: float = 1.0) -> GroupResult:
-    """Return a group whose runs were validated once."""
-    records = [{"loss": loss, metric: score} for score in scores]
-    return GroupResult(
-        "point", [RunResult(RunDirectory(Path("seed")), metric, [record]) for record in records]
-    )
-
-
-def test_equal_scores_are_ranked_by_loss() -> None:
-    groups = [group("bleu", 2.0, loss=loss) for loss in (5.0, 4.0, 6.0)]
-    assert best_group(groups, "bleu") is groups[1]
-    assert rank_groups(groups, "bleu") == [1, 0, 2]
-
-
-def test_where_all_score_about_0_nothing_is_best() -> None:
-    groups = [group("bleu", 0.0), group("bleu", 0.5, 0.1)]
-    assert best_group(groups, "bleu") is None
-    assert are_all_low(groups, "bleu")
-    assert not are_all_low(groups, "loss")
-    assert not are_all_low([*groups, group("bleu", 7.0)], "bleu")
-    assert not are_all_low([], "bleu")
+def test_where_all_score_about_0_a_note_says_so() -> None:
+    assert not says_nothing("loss", [0.0])
+    assert not says_nothing("bleu", [])
     notes = group_notes("a", 2, {"bleu": [0.0, 0.3], "chrf": [9.0, 12.0]})
     assert notes[0].startswith("all scores are about 0")
     assert group_notes("a", 2, {"bleu": [0.0, 3.0]}) == notes[1:]
-
-
-def test_a_sweep_that_lowercases_goes_by_lowercased_bleu(tmp_path: Path) -> None:
-    (tmp_path / "base.yaml").write_text(
-        "data: {kind: toy, src_lang: de, tgt_lang: en}\ntokenizer: {kind: words}\n"
-    )
-    (tmp_path / "sweep.yaml").write_text(
-        "base: base.yaml\ngrid: {tokenizer.lowercase: [false, true]}\n"
-    )
-    plan = SweepPlan(
-        load_sweep(tmp_path / "sweep.yaml"), SweepDirectory(tmp_path / "out"), Computing()
-    )
-    assert plan.metric == "bleu_lc"
-
-
-def test_a_search_may_ask_for_another_metric(tmp_path: Path) -> None:
-    (tmp_path / "base.yaml").write_text("data: {kind: toy}\ntokenizer: {kind: words}\n")
-    (tmp_path / "sweep.yaml").write_text(
-        "base: base.yaml\nsearch: {model.dropout: {uniform: [0, 0.4]}}\nmetric: chrf\n"
-    )
-    pytest.importorskip("optuna")
-    plan = SweepPlan(
-        load_sweep(tmp_path / "sweep.yaml"), SweepDirectory(tmp_path / "out"), Computing()
-    )
-    assert plan.metric == "chrf"
 
 
 def test_a_table_of_groups_has_no_row_without_case() -> None:

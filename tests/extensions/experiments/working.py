@@ -1,37 +1,42 @@
-"""A sweep as a process of its own, for tests: ``working.py SWEEP DIRECTORY JOBS|ADDRESS``.
-
-On a cluster, workers are started with ``--preload extensions.experiments.working``.
-"""
+"""A sweep as a process of its own, for tests: ``working.py SWEEP DIRECTORY JOBS``."""
 
 import signal
 import sys
 from pathlib import Path
 
-from transformer_cli.extensions.cluster.cluster import read_cluster
-from transformer_cli.extensions.experiments import child
-from transformer_cli.extensions.experiments.runner import Computing, Runner, open_workers
+from transformer_cli.config.schema import Config
+from transformer_cli.extensions.experiments import child, job
+from transformer_cli.extensions.experiments.runner import PATIENCE, Runner, list_places
 from transformer_cli.extensions.experiments.sweep import SweepDirectory, SweepPlan
 from transformer_cli.extensions.experiments.sweep_file import load_sweep
+from transformer_cli.runs.directory import RunDirectory, lock_directory
 
-COUNTING = (sys.executable, str(Path(__file__).with_name("counting.py")))
+COUNTING = Path(__file__).with_name("counting.py")
+STEPS = 10
 
-vars(child)["CHILD"] = COUNTING
+
+def is_counted(run: RunDirectory, config: Config) -> bool:
+    """Return whether the stand-in of a training has counted to its end."""
+    counted = run.path / "counted"
+    return counted.is_file() and len(counted.read_text()) == STEPS
+
+
+vars(child)["CHILD"] = (sys.executable, str(COUNTING))
+vars(job)["is_trained"] = is_counted
 
 
 def main() -> None:
     """Run the jobs, and write what happens to stdout."""
-    file, path, where = sys.argv[1:]
+    file, path, jobs = sys.argv[1:]
     directory = SweepDirectory(Path(path))
-    directory.create()
-    cluster = read_cluster(where) if "://" in where else None
-    jobs = 1 if cluster else int(where)
-    plan = SweepPlan(load_sweep(Path(file)), directory, Computing(), jobs)
+    plan = SweepPlan(load_sweep(Path(file)), directory)
     stops: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: stops.append(number))
-    with open_workers(directory.path, cluster, "cpu", jobs) as workers:
-        counting = Runner(plan, workers)
+    with lock_directory(directory.path, PATIENCE) as lock:
+        directory.create("auto", **plan.record)
+        counting = Runner(directory, plan.jobs(), lock, list_places("cpu", int(jobs)))
         for event in counting.run(lambda: bool(stops)):
-            print(event.kind, event.job.name, event.message, flush=True)
+            print(event.what.partition(" ")[0], event.job.name, event.message, flush=True)
 
 
 if __name__ == "__main__":

@@ -20,12 +20,13 @@ from tokenizers import (
 )
 
 from transformer_cli.base.errors import MissingExtraError, TokenizerError
-from transformer_cli.config.tokenizer_schema import (
-    SentencePieceConfig,
-    TokenizerConfig,
-)
+from transformer_cli.config.tokenizer_schema import TokenizerConfig
 from transformer_cli.extensions.tokenizers import huggingface
-from transformer_cli.extensions.tokenizers.settings import HuggingFaceConfig
+from transformer_cli.extensions.tokenizers.made_elsewhere import SpecialIds
+from transformer_cli.extensions.tokenizers.settings import (
+    HuggingFaceConfig,
+    SentencePieceFileConfig,
+)
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
 from transformer_cli.text.sentencepiece import SentencePieceTokenizer
 from transformer_cli.text.tokenizer import (
@@ -33,15 +34,14 @@ from transformer_cli.text.tokenizer import (
     copy_tokenizers,
     fingerprint,
     learn_tokenizers,
+    load_manifest,
     load_tokenizers,
-    matches_configured_files,
 )
 from transformer_cli.text.vocabulary import (
     BOS_ID,
     EOS_ID,
     PAD_ID,
     SPECIALS,
-    SpecialIds,
 )
 
 GERMAN = ["Ein Hund läuft über die Straße.", "Ein Mann im T-Shirt sieht einen Hund."] * 20
@@ -134,7 +134,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def config_of(path: Path) -> TokenizerConfig:
     if path.suffix == ".model":
-        return SentencePieceConfig(kind="sentencepiece", model=path)
+        return SentencePieceFileConfig(kind="sentencepiece_file", model=path)
     return HuggingFaceConfig(kind="huggingface", file=path)
 
 
@@ -266,11 +266,11 @@ def test_a_directory_needs_nothing_else(made: Path, tmp_path: Path, name: str) -
     learned = learn(config_of(away), tmp_path / "one")
     learn(config_of(away), tmp_path / "two")
     assert fingerprint(tmp_path / "one") == fingerprint(tmp_path / "two")
-    assert matches_configured_files(config_of(away), tmp_path / "one")
+    assert load_manifest(tmp_path / "one").is_made_by(config_of(away))
     away.write_bytes(b"other")
-    assert not matches_configured_files(config_of(away), tmp_path / "one")
+    assert not load_manifest(tmp_path / "one").is_made_by(config_of(away))
     away.unlink()
-    assert matches_configured_files(config_of(away), tmp_path / "one")
+    assert load_manifest(tmp_path / "one").is_made_by(config_of(away))
     (tmp_path / "heir").mkdir()
     adopted = copy_tokenizers(tmp_path / "one", "another sum", tmp_path / "heir")
     for tokenizers in (load_tokenizers(tmp_path / "one"), adopted):
@@ -280,8 +280,8 @@ def test_a_directory_needs_nothing_else(made: Path, tmp_path: Path, name: str) -
 
 
 def test_one_file_a_side(made: Path, tmp_path: Path) -> None:
-    config = SentencePieceConfig(
-        kind="sentencepiece", src_model=made / "t5.model", tgt_model=made / "default.model"
+    config = SentencePieceFileConfig(
+        kind="sentencepiece_file", src_model=made / "t5.model", tgt_model=made / "default.model"
     )
     learn(config, tmp_path)
     tokenizers = load_tokenizers(tmp_path)

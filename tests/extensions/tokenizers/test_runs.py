@@ -35,13 +35,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def kinds(made: Path) -> dict[str, str]:
     return {
-        "sentencepiece": f"{{kind: sentencepiece, model: {made / 'spm.model'}}}",
+        "sentencepiece_file": f"{{kind: sentencepiece_file, model: {made / 'spm.model'}}}",
         "huggingface": f"{{kind: huggingface, file: {made / 'bert.json'}}}",
     }
 
 
 @pytest.mark.long_cases
-@pytest.mark.parametrize("kind", ["sentencepiece", "huggingface"])
+@pytest.mark.parametrize("kind", ["sentencepiece_file", "huggingface"])
 def test_a_run_goes_from_text_to_translations(
     config: Path, made: Path, tmp_path: Path, kind: str
 ) -> None:
@@ -50,7 +50,7 @@ def test_a_run_goes_from_text_to_translations(
     epochs = ("--set", "training.epochs=1")
     found = run("vocab", config, *asked, cwd=tmp_path)
     assert (found.code, found.err.count("Warning"), found.err.count("huggingface/")) == (0, 0, 0)
-    assert "(made elsewhere)" in found.out
+    assert f"({kind})" in found.out
     assert_good(run("train", config, *asked, *epochs, cwd=tmp_path))
     # The run has its own copy; the file may be gone, or have moved.
     shutil.rmtree(own)
@@ -89,7 +89,7 @@ def test_another_file_in_the_same_place_is_taken_before_training(
 def test_a_model_without_merges_is_not_sampled_from(
     config: Path, made: Path, tmp_path: Path, key: str
 ) -> None:
-    asked = (f"tokenizer={kinds(made)['sentencepiece']}", f"training.{key}=0.1")
+    asked = (f"tokenizer={kinds(made)['sentencepiece_file']}", f"training.{key}=0.1")
     options = [each for setting in asked for each in ("--set", setting)]
     refused = run("train", config, *options, cwd=tmp_path)
     assert_refused(refused, 2, f"training.{key}: needs merges to leave out")
@@ -98,9 +98,9 @@ def test_a_model_without_merges_is_not_sampled_from(
     assert_refused(refused, 2, f"training.{key}: needs merges to leave out")
 
 
-@pytest.mark.parametrize("kind", ["sentencepiece", "huggingface"])
+@pytest.mark.parametrize("kind", ["sentencepiece_file", "huggingface"])
 def test_a_file_that_is_no_good_is_one_line(config: Path, tmp_path: Path, kind: str) -> None:
-    key = "model" if kind == "sentencepiece" else "file"
+    key = "model" if kind == "sentencepiece_file" else "file"
     path = tmp_path / "file"
     asked = ("--set", f"tokenizer={{kind: {kind}, {key}: {path}}}")
     assert_refused(run("vocab", config, *asked, cwd=tmp_path), 1, f"{path}: cannot be read")

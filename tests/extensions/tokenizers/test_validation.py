@@ -21,6 +21,10 @@ def test_bpe_dropout_needs_merges(side: str) -> None:
     ("tokenizer", "message"),
     [
         (
+            "{kind: sentencepiece_file, model: m, tgt_model: n}",
+            "tokenizer.tgt_model: model is for both sides; give that, or src_model and tgt_model",
+        ),
+        (
             "{kind: huggingface, src_file: n}",
             "tokenizer.tgt_file: missing, as src_file is for one side; give both, or file",
         ),
@@ -43,6 +47,8 @@ def test_files_made_elsewhere_are_for_one_side_or_both(tokenizer: str, message: 
     ("tokenizer", "is_one"),
     [
         ({"kind": "huggingface", "file": "f"}, True),
+        ({"kind": "sentencepiece_file", "model": "m"}, True),
+        ({"kind": "sentencepiece_file", "src_model": "m", "tgt_model": "m"}, False),
         ({"kind": "huggingface", "src_file": "f", "tgt_file": "f"}, False),
     ],
 )
@@ -50,7 +56,6 @@ def test_tying_needs_one_vocabulary(tokenizer: dict[str, object], is_one: bool) 
     settings = {"data": {"kind": "toy"}, "tokenizer": tokenizer, "model": {"tying": "all"}}
     if is_one:
         config = Config.model_validate(settings)
-        # What is settled by files is not written down, and so can be read again.
         assert Config.model_validate(config.model_dump(mode="json")) == config
     else:
         with pytest.raises(ValidationError, match="one vocabulary"):

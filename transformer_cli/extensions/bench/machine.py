@@ -16,7 +16,7 @@ from transformer_cli.model.device import choose_device
 
 _PACKAGES = (
     *("torch", "ctranslate2", "sentencepiece", "tokenizers", "sacrebleu", "safetensors", "numpy"),
-    *("onnx", "plotly", "optuna", "scipy", "distributed"),
+    *("onnx", "plotly", "scipy", "distributed"),
 )
 # These decide how fast matrices are multiplied; the last line is for ARM.
 _INSTRUCTIONS = (

@@ -28,7 +28,7 @@ def describe_lost_characters(
         return None
     named = ", ".join(map(_name, sorted(lost)[:_MOST_NAMED]))
     others = f" and {len(lost) - _MOST_NAMED} more" if len(lost) > _MOST_NAMED else ""
-    is_nfkc = not config.files and getattr(config, "normalization", "").endswith("nfkc")
+    is_nfkc = getattr(config, "normalization", "").endswith("nfkc")
     advice = "; set tokenizer.normalization to nfc to keep what NFKC changes" if is_nfkc else ""
     return f"changes or loses characters of the training text: {named}{others}{advice}"
 

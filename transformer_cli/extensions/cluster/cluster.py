@@ -12,7 +12,6 @@ import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import ExitStack, contextmanager, suppress
-from copy import copy
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from platform import python_version
@@ -28,7 +27,6 @@ from transformer_cli.extensions.cluster.settings import ClusterSettings
 from transformer_cli.extensions.cluster.start import (
     HIDDEN_PREFIX,
     ClusterError,
-    format_resources,
     import_distributed,
     start_cluster,
 )
@@ -65,10 +63,8 @@ class ClusterExecutor(Executor):
     a worker that was cut off does not know that its task was given to another.
     """
 
-    def __init__(self, client: Any, settings: ClusterSettings) -> None:
+    def __init__(self, client: Any) -> None:
         self._client = client
-        self._settings = settings
-        self._is_lasting = False
         self._closed = Event()
         places = list(self.run_everywhere(_describe_host).values())
         # Jobs of a batch system have cores of their own on one host.
@@ -114,39 +110,13 @@ class ClusterExecutor(Executor):
                 "that all workers share, under one path"
             )
 
-    def lasting(self) -> Executor:
-        """Return an executor whose calls go on without this client, which the same call finds.
-
-        They take the resources that a job needs; ClusterError: no worker has them.
-        """
-        wanted = self._settings.resources
-        workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
-        offers = [worker["resources"] for worker in workers]
-        if wanted and not any(
-            all(offer.get(key, 0) >= wanted[key] for key in wanted) for offer in offers
-        ):
-            listed = format_resources(wanted)
-            raise ClusterError(
-                f"--cluster: no worker has the resources {listed}; start workers with --resources "
-                f"{listed}"
-            )
-        executor = copy(self)
-        executor._is_lasting = True
-        return executor
-
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """Submit a call; see ``Executor``. Its future cannot be cancelled."""
         result: Future[T] = Future()
         result.set_running_or_notify_cancel()
-        # Dask makes the key of a pure call of what it is.
-        how: dict[str, Any] = {"pure": self._is_lasting}
-        if self._is_lasting:
-            how["resources"] = dict(self._settings.resources) or None
 
         def start() -> None:
-            task = self._client.submit(fn, *args, **how, **kwargs)
-            if self._is_lasting:
-                import_distributed().fire_and_forget(task)
+            task = self._client.submit(fn, *args, pure=False, **kwargs)
             task.add_done_callback(end)
 
         def end(task: Any) -> None:
@@ -229,7 +199,7 @@ def open_cluster(
             raise ClusterError(f"--cluster {settings.address}: cannot be used: {error}") from error
         stack.enter_context(client)
         _wait_for_worker(client, say)
-        executor = ClusterExecutor(client, settings)
+        executor = ClusterExecutor(client)
         _compare_environments(executor, say)
         Thread(target=executor.watch, args=(say,), daemon=True).start()
         with executor:

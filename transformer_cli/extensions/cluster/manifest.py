@@ -4,7 +4,6 @@ api = 1
 needs = ("processes",)
 provides = {
     "executor": {"cluster": {"load": "options:find_cluster", "option": "cluster"}},
-    "guard": {"fence": {"load": "fence:FENCE", "variable": "TRANSFORMER_CLI_FENCE"}},
     "vocab options": {"cluster": {"load": "options:ClusterOptions"}},
     "clean options": {"cluster": {"load": "options:ClusterOptions"}},
     "train options": {"cluster": {"load": "options:TrainClusterOptions"}},

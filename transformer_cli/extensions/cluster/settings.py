@@ -1,4 +1,4 @@
-"""The settings of a cluster file, which ``--cluster`` names: a Dask cluster, and what jobs need."""
+"""The settings of a cluster file, which ``--cluster`` names: a Dask cluster."""
 
 import re
 from typing import Annotated, Any, Self
@@ -61,11 +61,6 @@ class ClusterSettings(Section):
     sge: QueueCluster | None = setting(None, "jobs of Grid Engine")
     lsf: QueueCluster | None = setting(None, "jobs of LSF")
     htcondor: QueueCluster | None = setting(None, "jobs of HTCondor")
-    resources: dict[Name, Annotated[float, Field(gt=0)]] = setting(
-        {},
-        "what a job of sweep and distill takes of a worker's resources, as in {GPU: 1}, which "
-        "workers that are started for the command have",
-    )
 
     @property
     def kind(self) -> str:
@@ -88,4 +83,4 @@ class ClusterSettings(Section):
 
     @classmethod
     def _kinds(cls) -> list[str]:
-        return [key for key in cls.model_fields if key != "resources"]
+        return list(cls.model_fields)

@@ -7,7 +7,7 @@ web servers ask for no certificate, so they are turned off.
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from copy import copy
 from pathlib import Path
@@ -125,7 +125,6 @@ def _create(settings: ClusterSettings, private: Path) -> Any:
         "n_workers": settings.local.workers,
         "threads_per_worker": 1,
         "silence_logs": "CRITICAL",  # of workers that cannot start, where _CONFIG is not read
-        "resources": dict(settings.resources),
         "preload": _NO_WEB["preload"],
         **options,
         "scheduler_kwargs": _with_dashboard(scheduler),
@@ -150,8 +149,6 @@ def _create_queue(
         options["job_extra_directives"] = [*given, f"--gres={jobs.gres}"]
     arguments = ["--nthreads", "1", "--no-dashboard", "--dashboard-address", "127.0.0.1:0"]
     arguments += ["--preload", __name__]
-    if settings.resources:
-        arguments += ["--resources", format_resources(settings.resources)]
     cluster = cluster_class(
         cores=jobs.cores,
         memory=jobs.memory,
@@ -193,8 +190,3 @@ def dask_setup(server: Any) -> None:
     Dask starts it even without a dashboard.
     """
     server.http_server.stop()
-
-
-def format_resources(resources: Mapping[str, float]) -> str:
-    """Return resources as the option of Dask's workers has them."""
-    return ",".join(f"{name}={amount:g}" for name, amount in resources.items())

@@ -132,10 +132,6 @@ def _writes_same_text(config: Config, beam_size: int | None) -> bool:
     # training targets had it; then the scores that beam search compares are others. They have none
     # only where any text can be spelled in bytes.
     tokenizer = config.tokenizer
-    spells_all = (
-        isinstance(tokenizer, SentencePieceConfig)
-        and not tokenizer.files
-        and tokenizer.byte_fallback
-    )
+    spells_all = isinstance(tokenizer, SentencePieceConfig) and tokenizer.byte_fallback
     is_greedy = (beam_size or config.decoding.beam_size) == 1 and not searches_again(config)
     return spells_all or (is_greedy and tokenizer.kind != "words")

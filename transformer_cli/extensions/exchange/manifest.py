@@ -1,7 +1,7 @@
 """What this extension adds, as plain data; formats.py says what the facts of a format mean."""
 
 api = 1
-needs = ("corpora", "ctranslate2")
+needs = ("corpora", "ctranslate2", "tokenizers")
 provides = {
     "corpus": {"imported": {"settings": "settings:ImportedData", "load": "imported:ImportedKind"}},
     "run file": {"import.json": {"begin": "imported:begin_record"}},

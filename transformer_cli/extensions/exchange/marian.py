@@ -15,11 +15,10 @@ from transformer_cli.base.files import sha256
 from transformer_cli.extensions.exchange.settings import MarianConfig
 from transformer_cli.text.sentencepiece import SentencePieceTokenizer
 from transformer_cli.text.tokenizer import Side, SideFilesManifest, TrainingText
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SpecialIds
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
 from transformer_cli.text.words import Vocabulary
 
 _CODE = re.compile(r">>\S+?<<")
-_UNUSED = SpecialIds(unk=None, bos=None, eos=None, pad=None)
 
 
 class MarianTokenizer(SentencePieceTokenizer):
@@ -29,10 +28,12 @@ class MarianTokenizer(SentencePieceTokenizer):
     """
 
     def __init__(self, model: bytes, vocabulary: Vocabulary, source: Path) -> None:
-        # The model's own ids are not used.
-        super().__init__(model, lowercase=False, source=source, specials=_UNUSED)
+        super().__init__(model, lowercase=False, source=source)
         self.vocabulary = vocabulary
         self.size = len(vocabulary)
+
+    def _check_specials(self, source: Path) -> None:
+        """Accept any: the model's own ids are not used."""
 
     def token(self, number: int) -> str:
         return self.vocabulary.tokens[number]

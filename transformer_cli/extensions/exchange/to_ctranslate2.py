@@ -52,7 +52,8 @@ def write_ctranslate2(
     models = ("joint.model", "joint.model") if is_joint else ("src.model", "tgt.model")
     config, src = trained.config.tokenizer, trained.tokenizers.src
     use = _USE_OURS
-    if config.kind == "sentencepiece" and src.text_size == src.size:  # others need this program
+    has_models = config.kind in ("sentencepiece", "sentencepiece_file")
+    if has_models and src.text_size == src.size:  # others need this program
         use = _USE + (_LOWERCASED if config.lowercase else "") + use
     named = {"src_model": models[0], "tgt_model": models[1]}
     write_card(run, trained, directory, "ctranslate2", use, **named)

@@ -14,17 +14,16 @@ from transformer_cli.cli import options
 from transformer_cli.cli.declaring import argument, flag, option
 from transformer_cli.cli.display import align_columns, print_error, say
 from transformer_cli.cli.evaluate import format_search
-from transformer_cli.extensions.cluster.options import Cluster
 
 with lazy_imports():
     from transformer_cli.base import files
     from transformer_cli.extensions.checks import evaluation_note
-    from transformer_cli.extensions.cluster import cluster as clusters
     from transformer_cli.extensions.experiments import (
         distill as plans,
         distill_file,
-        runner,
+        runner as runners,
     )
+    from transformer_cli.runs import directory as directories
 
 STOPPING = "stopping this stage; run it again to resume; once more stops at once"
 
@@ -36,7 +35,6 @@ _ABOUT_DRY_RUN = "Print the stages, and which of them are done, then exit."
 def distill(
     file: Annotated[Path, argument("FILE", _ABOUT_FILE)],
     dir_: Annotated[Path | None, option("DIR", _ABOUT_DIR, "--dir")] = None,
-    cluster: Cluster = None,
     dry_run: Annotated[bool, flag(_ABOUT_DRY_RUN, "--dry-run")] = False,
     allow_suspect_data: options.AllowSuspectData = False,
     device: options.Device = "auto",
@@ -56,44 +54,31 @@ def distill(
     distillation = distill_file.load_distillation(file)
     path = dir_ or Path("runs") / "distill" / file.stem
     directory = plans.DistillDirectory(path)
-    settings = None if cluster is None else clusters.read_cluster(cluster)
-    directory.check()
-
+    threads_given = [] if threads is None else ["--threads", str(threads)]
+    plan = plans.DistillPlan(
+        distillation,
+        directory,
+        ("--device", device, "--precision", precision, *threads_given),
+        ("--allow-suspect-data",) if allow_suspect_data else (),
+    )
+    directory.check(precision)
     if dry_run:
-        plan = plans.DistillPlan(distillation, directory, runner.Computing())
         say("\n".join(preview_distillation(plan)))
         return
-    with runner.open_workers(path, settings) as workers:
-        share = threads or (workers.threads if cluster else None)
-        computing = runner.Computing.choose(directory, device, precision, share, allow_suspect_data)
-        plan = plans.DistillPlan(distillation, directory, computing)
+    with directories.lock_directory(path, runners.PATIENCE) as lock:
         teachers = sorted({each.run.path.as_posix() for each in distillation.teachers})
-        directory.create(**computing.precisions, teachers=teachers)
-        raise typer.Exit(run_distillation(plan, workers))
-
-
-def run_distillation(plan: "plans.DistillPlan", workers: "runner.Workers") -> int:
-    """Run the jobs that are left, and say the scores; return the exit code."""
-    # On a cluster, what jobs say is in their logs.
-    stop, failed = runner.run_jobs(plan, workers, STOPPING, shows_output=workers.lock is not None)
-    if stop is not None:
-        return stop
-    for event in failed:
-        report_failure(event)
-    if failed:
-        return 1 if failed[0].message else failed[0].code
-    say("\n".join(format_scores(plan)))
-    return 0
-
-
-def report_failure(event: "runner.Event") -> None:
-    """Say what to do about a job that has failed."""
-    name = event.job.name
-    if event.message:
-        print_error(f"{name}: {event.message}; run it again to resume")
-        return
-    # Its command has said why.
-    log(f"{name}: failed; once that is corrected, run it again to resume")
+        directory.create(precision, teachers=teachers)
+        runner = runners.Runner(directory, list(plan.jobs()), lock, shows_output=True)
+        code = runners.run_jobs(runner, STOPPING)
+        if code is None and not runner.failed:
+            say("\n".join(format_scores(plan)))
+    for event in dict.fromkeys(runner.failed.values()):
+        if event.message:
+            print_error(f"{event.job.name}: {event.message}; run it again to resume")
+        else:  # its command has said why
+            log(f"{event.job.name}: failed; once that is corrected, run it again to resume")
+        code = code or event.code
+    raise typer.Exit(code or 0)
 
 
 def format_scores(plan: "plans.DistillPlan") -> list[str]:
@@ -119,7 +104,7 @@ def preview_distillation(plan: "plans.DistillPlan") -> Iterator[str]:
     states: dict[str, str] = {}
     for job in plan.jobs():
         is_behind = any(states[need] == "to do" for need in job.needs)
-        states[job.name] = "done" if not is_behind and plan.is_made(job) else "to do"
+        states[job.name] = "done" if not is_behind and plan.directory.seems_done(job) else "to do"
     yield from align_columns([["stage", ""], *states.items()])
     yield ""
     yield f"{[*states.values()].count('to do')} of {len(states)} stages left"

@@ -1,44 +1,47 @@
 """``transformer-cli sweep``: its runs and their results."""
 
-from collections import Counter
+import shlex
+import statistics
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from transformer_cli.base.errors import UsageError
 from transformer_cli.base.messages import log
 from transformer_cli.base.metrics import METRICS
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
 from transformer_cli.cli.declaring import argument, flag, option
 from transformer_cli.cli.display import align_columns, say
-from transformer_cli.extensions.cluster.options import Cluster
 
 with lazy_imports():
-    from transformer_cli.extensions.cluster import cluster as clusters
+    from transformer_cli.base.ranks import count_cores
     from transformer_cli.extensions.experiments import (
-        command_compare as compare,
-        results,
-        runner,
+        command_compare,
+        runner as runners,
         seed_statistics,
         sweep as plans,
         sweep_file,
     )
+    from transformer_cli.runs import directory as directories
 
 STOPPING_RUNS = "stopping all runs, each with a checkpoint; once more stops at once"
 
-_ABOUT_FILE = "YAML file: base, a configuration; seeds, a number; grid, values of settings."
-_ABOUT_DIR = "Directory of the sweep.  [default: sweeps/FILE's name]"
-_ABOUT_DRY_RUN = "Print the points, and how many runs are left, then exit."
-
 
 def sweep(
-    file: Annotated[Path, argument("FILE", _ABOUT_FILE)],
-    sweep_dir: Annotated[Path | None, option("DIR", _ABOUT_DIR)] = None,
+    file: Annotated[
+        Path,
+        argument("FILE", "YAML file: base, a configuration; seeds, a number; grid, or points."),
+    ],
+    sweep_dir: Annotated[
+        Path | None, option("DIR", "Directory of the sweep.  [default: sweeps/FILE's name]")
+    ] = None,
     jobs: Annotated[int, option("N", "Runs that are trained side by side.", min=1, max=1000)] = 1,
-    cluster: Cluster = None,
-    dry_run: Annotated[bool, flag(_ABOUT_DRY_RUN, "--dry-run")] = False,
+    dry_run: Annotated[
+        bool, flag("Print the commands of the runs that are left, then exit.", "--dry-run")
+    ] = False,
     allow_suspect_data: options.AllowSuspectData = False,
     device: options.Device = "auto",
     precision: options.TrainingPrecision = "auto",
@@ -47,101 +50,87 @@ def sweep(
     """Train many variations of a configuration, each with several seeds, and compare them.
 
     Run the same command again to resume. Without --threads, each run has its share of the cores.
-    With --cluster, each worker trains a run at a time; what runs goes on without this command.
+    Runs that other machines have trained, by the commands of --dry-run, count as well.
 
     \b
     Example:
       transformer-cli sweep configs/sweeps/toy.yaml --jobs 2
     """
-    loaded = sweep_file.load_sweep(file)
-    path = sweep_dir or Path("sweeps") / file.stem
-    directory = plans.SweepDirectory(path)
-    settings = None if cluster is None else clusters.read_cluster(cluster)
-    if settings is not None and jobs > 1 and not dry_run:
-        log("--jobs is left out, as with --cluster each worker has a job at a time")
-
-    directory.check()
-
+    directory = plans.SweepDirectory(sweep_dir or Path("sweeps") / file.stem)
+    given = ["--device", device, "--precision", precision]
+    if threads or not dry_run:
+        given += ["--threads", str(threads or max(1, count_cores() // jobs))]
+    plan = plans.SweepPlan(
+        sweep_file.load_sweep(file),
+        directory,
+        given,
+        ("--allow-suspect-data",) if allow_suspect_data else (),
+    )
+    directory.check(precision)
+    plan.check_trained_alike()
     if dry_run:
-        plan = plans.SweepPlan(loaded, directory, runner.Computing())
         say("\n".join(preview_sweep(plan)))
         return
-    with runner.open_workers(path, settings, device, jobs) as workers:
-        computing = runner.Computing.choose(
-            directory, device, precision, threads or workers.threads, allow_suspect_data
-        )
-        plan = plans.SweepPlan(loaded, directory, computing, len(workers.places()))
-        directory.create(**computing.precisions)
-        raise typer.Exit(run_sweep(plan, workers))
+    with directories.lock_directory(directory.path, runners.PATIENCE) as lock:
+        directory.create(precision, **plan.record)
+        places = runners.list_places(device, jobs)
+        runner = runners.Runner(directory, plan.jobs(), lock, places)
+        code = runners.run_jobs(runner, STOPPING_RUNS, lambda: plan.describe_rest(jobs))
+        if code is None:
+            say("\n".join(format_results(plan, [*runner.failed])))
+            compare_splits(plan, device, precision, threads)
+    failed = [name for name in runner.failed if not name.startswith("data/")]
+    if failed and code is None:
+        log(f"{len(failed)} failed: see the logs in {directory.path / 'jobs'}")
+    raise typer.Exit(code if code is not None else bool(failed))
 
 
 def preview_sweep(plan: "plans.SweepPlan") -> Iterator[str]:
-    """Yield the lines of a table of the runs that are left."""
-    num_runs = plan.sweep.num_points * len(plan.seeds)
-    rows = [["point", "runs left"]]
-    if plan.sweep.space is None:
-        plan.check_trained_alike()
-        undone = (run for run in plan.runs() if not plan.directory.seems_done(run.job))
-        left = Counter(run.point.name for run in undone)
-        rows += [[point, str(runs)] for point, runs in left.items()]
-        ended = num_runs - left.total()
-    else:  # its points are drawn later
-        ended = plan.directory.count_ended()
-    yield f"{ended} of {num_runs} runs have ended"
-    if len(rows) > 1:
-        yield from ["", *align_columns(rows)]
+    """Yield the commands of the runs that are left."""
+    left = [run.job for run in plan.runs if not plan.directory.seems_done(run.job)]
+    yield f"{len(plan.runs) - len(left)} of {len(plan.runs)} runs have finished"
+    for job in left:
+        yield shlex.join(("transformer-cli", *job.command))
     yield f"what a training takes: transformer-cli train {plan.sweep.base} --dry-run"
 
 
-def run_sweep(plan: "plans.SweepPlan", workers: "runner.Workers") -> int:
-    """Train and score what is left, and say the results; return the exit code."""
-    directory = plan.directory
-    plan.check_trained_alike()
-    plan.record()
-    stop, _ = runner.run_jobs(plan, workers, STOPPING_RUNS)
-    if stop is not None:
-        return stop
-    plan.record()
-    status = plan.read_status()
-    rows = [[group.name, group.count_runs(), format_mean(group)] for group in status]
-    title = f"{METRICS[plan.metric].label} of the best validation"
-    note = [seed_statistics.TRAIN_LONGER] if results.are_all_low(status, plan.metric) else []
-    say("\n".join([title, *align_columns([["point", "seeds", "mean"], *rows]), *note]))
-    if any(group.finished for group in status):
-        reached = results.read_results(directory.path, log)
-        if reached.splits:
-            say("\n".join(format_splits(reached)))
-    if plan.search is not None and (unfit := plan.search.unfit):
-        number, why = unfit[-1].number + 1, unfit[-1].why
-        log(f"trials whose settings do not go together: {len(unfit)}; of trial {number}: {why}")
-    failed_runs = [job for job in directory.failed if not job.startswith("data/")]
-    if failed_runs:
-        log(f"{len(failed_runs)} failed: see the logs in {directory.path / 'jobs'}")
-    return 1 if failed_runs else 0
+def format_results(plan: "plans.SweepPlan", failed: list[str]) -> list[str]:
+    """Return the lines of a table of each point's best validations."""
+    rows = [["point", "seeds", "mean"]]
+    results = list(plan.results(failed))
+    for point in results:
+        mean = "-" if point.mean is None else f"{point.mean:.2f}"
+        if len(point.scores) > 1:
+            mean += f" ± {statistics.stdev(point.scores):.2f}"
+        count = f"{point.finished}, {point.failed} failed" if point.failed else str(point.finished)
+        rows.append([point.name, count, mean])
+    means = [point.mean for point in results if point.mean is not None]
+    is_low = seed_statistics.says_nothing(plan.metric, means)
+    note = [seed_statistics.TRAIN_LONGER] if is_low else []
+    return [f"{METRICS[plan.metric].label} of the best validation", *align_columns(rows), *note]
 
 
-def format_mean(group: "results.GroupResult") -> str:
-    """Return the mean score, with the sample standard deviation of two and more."""
-    if group.mean is None:
-        return "-"
-    deviation = "" if group.deviation is None else f" ± {group.deviation:.2f}"
-    return f"{group.mean:.2f}{deviation}"
+def compare_splits(
+    plan: "plans.SweepPlan",
+    device: options.Device,
+    precision: options.TrainingPrecision,
+    threads: options.Threads,
+) -> None:
+    """Compare the runs on each split that the sweep's file names; they all have been trained.
 
-
-# --- its results ----------------------------------------------------------------------------------
-
-
-def format_splits(reached: "results.SweepResults") -> list[str]:
-    """Return the lines of a table for each evaluated split."""
-    lines: list[str] = []
-    for split in reached.splits:
-        lines += ["", f"{split.name}: {split.sentences:,} sentences"]
-        for name, metric in split.comparisons.items():
-            lines += ["", *compare.format_group_scores(METRICS[name].label, split.groups, metric)]
-    reference = reached.groups[reached.reference].name
-    means = {
-        name: [group.mean for group in metric.groups]
-        for split in reached.splits
-        for name, metric in split.comparisons.items()
-    }
-    return [*lines, "", *compare.group_notes(reference, len(reached.groups), means)]
+    So no decision depends on the test splits.
+    """
+    if sum(map(len, plan.directory.find_finished().values())) < 2:
+        return
+    for split in plan.sweep.settings.evaluate:
+        say("")
+        try:
+            command_compare.compare(
+                [plan.directory.path],
+                [split],
+                device=device,
+                precision=precision,
+                threads=threads,
+            )
+        except UsageError as error:  # points may have different text in it
+            log(f"{split}: not compared: {error}")

@@ -14,13 +14,7 @@ from transformer_cli.config.differences import as_yaml, differences
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.kinds import check_has_splits, default_split, load_split, open_kind
-from transformer_cli.extensions.experiments.results import (
-    MARK,
-    RUNS,
-    read_run_state,
-    read_sweep_plan,
-    run_name,
-)
+from transformer_cli.extensions.experiments.sweep import SweepDirectory
 from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint
 from transformer_cli.runs.directory import RunDirectory, is_run
 from transformer_cli.text.tokenizer import fingerprint
@@ -149,16 +143,12 @@ def _find(path: Path) -> Iterator[tuple[Path, list[Path]]]:
         if not runs:
             raise UsageError(f"{path}: no directory fits this pattern; name runs that are there")
         yield path.parent if path.name == "*" else path, runs
-    elif (path / MARK).is_file():
-        groups = []
-        plan = read_sweep_plan(path)
-        for point in sorted(plan.points, key=lambda point: point != plan.reference):
-            names = [run_name(point, seed) for seed in plan.seeds]
-            finished = [path / name for name in names if read_run_state(path, name) == "done"]
-            groups += [(path / RUNS / point, finished)] if finished else []
-        if not groups:
+    elif (sweep := SweepDirectory(path)).mark.is_file():
+        finished = sweep.find_finished()
+        if not finished:
             raise RunError(f"{path}: this sweep has no finished run yet; run it first")
-        yield from groups
+        for point, found in finished.items():
+            yield sweep.point(point), [run.path for run in found]
     else:
         # A directory that neither is a run nor holds one is refused when it is opened.
         directories = sorted(path.iterdir()) if path.is_dir() and not is_run(path) else []

@@ -4,14 +4,13 @@ import json
 import os.path
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import ClassVar
 
-from transformer_cli.base.errors import InputError, TransformerCliError
+from transformer_cli.base.errors import InputError
 from transformer_cli.base.files import sha256
 from transformer_cli.base.text_files import is_compressed, write_text
 from transformer_cli.base.writing import whole_file
@@ -39,16 +38,13 @@ from transformer_cli.extensions.experiments.job import (
     describe_model,
     describe_training,
     open_text,
-    set_aside,
     sum_texts,
     weights_record,
 )
-from transformer_cli.extensions.experiments.runner import Computing, Plan
 from transformer_cli.extensions.report.examples import sentence_chrf
-from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.initialize import rename_run
 from transformer_cli.text.lines import stream_lines
-from transformer_cli.text.tokenizer import fingerprint
 
 TEXT_JOB, STUDENT_JOB = "text", "train student"
 SIDES = ("src", "tgt")
@@ -58,7 +54,6 @@ class DistillDirectory(JobDirectory):
     """The directory of a distillation."""
 
     kind: ClassVar[str] = "distill"
-    noun: ClassVar[str] = "distillation"
     option: ClassVar[str] = "--dir"
 
     @property
@@ -82,14 +77,16 @@ class DistillDirectory(JobDirectory):
 
 
 @dataclass(frozen=True)
-class DistillPlan(Plan):
+class DistillPlan:
     """The jobs of a distillation."""
 
     distillation: Distillation
     directory: DistillDirectory
-    computing: Computing
+    options: Sequence[str] = ()  # of each command that runs a model
+    train_options: Sequence[str] = ()  # of each training, besides
 
     def jobs(self) -> Iterator[Job]:
+        """Yield all jobs, each after those that it needs."""
         teachers = [each for each in self.distillation.teachers if each.file is not None]
         yield from map(self._teacher_job, {each.run.path: each for each in teachers}.values())
         yield self._text_job()
@@ -102,30 +99,12 @@ class DistillPlan(Plan):
         yield self._student_job([TEXT_JOB, *translated])
         yield from self._score_jobs()
 
-    def is_made(self, job: Job) -> bool:
-        """Return whether a job is done, or a teacher was trained without this distillation."""
-        if job.config is None or job.run is None or job.name == STUDENT_JOB:
-            return self.directory.seems_done(job)
-        with suppress(TransformerCliError, OSError):
-            last = find_checkpoint(job.run.checkpoints, "last")
-            state = Checkpoint.open(last, fingerprint(job.run.tokenizer)).load_state()
-            return state.is_final(job.config.training)
-        return False
-
     def _teacher_job(self, teacher: Teacher) -> Job:
-        run, config = teacher.run, teacher.config
-
-        def inputs() -> dict[str, str]:
-            return {**describe_training(config), **sum_texts(config, TRAINED_ON)}
-
-        name = _training_name(run)
         return Job(
-            name,
-            inputs,
-            lambda: [weights_record(run)],
-            command=self._train_command(teacher.file, run),
-            config=config,
-            run=run,
+            _training_name(teacher.run),
+            command=self._train_command(teacher.file, teacher.run),
+            config=teacher.config,
+            run=teacher.run,
         )
 
     def _find_needs(self, direction: Direction) -> list[str]:
@@ -134,11 +113,8 @@ class DistillPlan(Plan):
         return [TEXT_JOB, *map(_training_name, trained)]
 
     def _train_command(self, file: Path | None, run: RunDirectory) -> list[str]:
-        computing = self.computing
-        # A training that has begun is resumed with its precision, as ``auto`` does.
-        options = computing.options if run.metrics.exists() else computing.training_options
         where = ["--run-dir", str(run.path)]
-        return ["train", str(file), *computing.suspect_options, *where, *options]
+        return ["train", str(file), *self.train_options, *where, *self.options]
 
     def _text_job(self) -> Job:
         student = self.distillation.student
@@ -187,7 +163,7 @@ class DistillPlan(Plan):
             f"translate {direction.name} {name}",
             inputs,
             lambda: [output],
-            command=["translate", *name_models(runs), *files, *options, *self.computing.options],
+            command=["translate", *name_models(runs), *files, *options, *self.options],
             needs=self._find_needs(direction),
             prepare=partial(output.parent.mkdir, exist_ok=True),
         )
@@ -245,7 +221,7 @@ class DistillPlan(Plan):
                 synthetic=self._synthetic(),
                 keep_reference=keep_reference,
             ),
-            discard=partial(set_aside, run),
+            discard=partial(rename_run, run),
             config=config,
             run=run,
         )
@@ -261,7 +237,7 @@ class DistillPlan(Plan):
         needs = self._find_needs(self.distillation.directions[0])
         src, ref = (self.directory.text("val", side) for side in SIDES)
         texts = ["--src", str(src), "--ref", str(ref)]
-        options = [*texts, "--json", *self.computing.options]
+        options = [*texts, "--json", *self.options]
 
         def inputs(runs: Sequence[RunDirectory]) -> dict[str, str]:
             sums = {"text/val.src": sha256(src), "text/val.tgt": sha256(ref)}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from transformer_cli.base import files, writing
 from transformer_cli.base.artifact import Artifact, FileRecord, Record, sum_json, write_record
@@ -17,29 +17,24 @@ from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Section
 from transformer_cli.data.corpus import PairSource
 from transformer_cli.data.kinds import open_split, open_training_text
-from transformer_cli.extensions.cluster import fence
-from transformer_cli.extensions.cluster.start import HIDDEN_PREFIX
 from transformer_cli.extensions.corpora.preparing import UnpreparedSplit
 from transformer_cli.extensions.corpora.settings import PATH_KEYS, CorpusData
-from transformer_cli.runs.checkpoint import MANIFEST, find_checkpoint
-from transformer_cli.runs.directory import LOCK, RunDirectory, check_unlocked
-from transformer_cli.runs.initialize import rename_run
+from transformer_cli.runs.checkpoint import MANIFEST, find_checkpoint, list_checkpoints, parse_step
+from transformer_cli.runs.directory import LOCK, RunDirectory
+from transformer_cli.runs.initialize import load_newest_state
 
 FORMAT = 1
 
 
 @dataclass(frozen=True)
 class Job:
-    """Something to do once, and again only if its inputs change.
-
-    ``inputs``, ``outputs``, ``prepare`` and ``discard`` are called in the process of the sweep or
-    the distillation; only ``command`` runs where the executor runs it.
-    """
+    """Something to do once, and again only if its inputs change."""
 
     name: str  # also the path of its record and log in jobs/
-    inputs: Callable[[], Mapping[str, str]]
+    inputs: Callable[[], Mapping[str, str]] = dict
     """Settings and SHA-256 sums that decide the outputs; called when all that it needs is done."""
-    outputs: Callable[[], Sequence[Path]]  # files whose sums are recorded when it is done
+    outputs: Callable[[], Sequence[Path]] | None = None
+    """Files whose sums are recorded when it is done; None: it trains ``run``, and has no record."""
     command: Sequence[str] = ()  # arguments of transformer-cli; none: ``prepare`` does everything
     needs: Sequence[str] = ()  # names of jobs that must be done first
     stdout: Path | None = None  # the file that the command's output is written to
@@ -51,16 +46,10 @@ class Job:
     run: RunDirectory | None = None  # of a training: where it is
 
 
-class JobRecord(Record):
-    """The inputs of a job, and how it went."""
-
-    state: Literal["begun", "done", "failed", "pruned"] = "begun"
-    message: str = ""  # why it failed
-
-
-def job_file(directory: Path, name: str, ending: str = ".json") -> Path:
-    """Return the path of a job's record, or of another of its files."""
-    return directory / "jobs" / f"{name}{ending}"
+def is_trained(run: RunDirectory, config: Config) -> bool:
+    """Return whether no step and no validation of a run's training is left."""
+    state = load_newest_state(run)
+    return state is not None and state.is_final(config.training)
 
 
 @dataclass
@@ -71,14 +60,11 @@ class JobDirectory:
     """
 
     kind: ClassVar[str]  # the command that makes it
-    noun: ClassVar[str]  # what messages call it
     option: ClassVar[str]  # the command's option that names it
+    beforehand: ClassVar[tuple[str, ...]] = ()  # names that may be there before the mark
 
     path: Path
     done: set[str] = field(default_factory=set)  # names of the jobs that are known to be done
-    failed: dict[str, str] = field(default_factory=dict)
-    """Messages of the jobs that have failed since this object was made; another one retries."""
-    _begun: dict[str, JobRecord] = field(default_factory=dict)
 
     @property
     def mark(self) -> Path:
@@ -96,29 +82,33 @@ class JobDirectory:
             )
         return mark
 
-    def check(self) -> None:
-        """Check that it is of this kind and version, or empty, or missing, and has no links."""
+    def check(self, precision: str) -> None:
+        """Check that jobs can be done there: by this version and precision, and without links."""
         if self.path.exists() and not self.path.is_dir():
             raise self._refusal("cannot be made (File exists);")
         # Another process, or one that was killed, may have just begun.
-        beginning = (LOCK, HIDDEN_PREFIX, f"{self.mark.name}{writing.TEMPORARY_MARK}")
+        beginning = (LOCK, f"{self.mark.name}{writing.TEMPORARY_MARK}", *self.beforehand)
         is_foreign = self.path.is_dir() and any(
             not path.name.startswith(beginning) for path in self.path.iterdir()
         )
-        if is_foreign and self.read_mark() is None:
-            mark = f"no {self.mark.name} of transformer-cli's"
-            raise self._refusal(f"holds files but no {self.noun} ({mark});")
+        mark = self.read_mark()
+        if is_foreign and mark is None:
+            raise self._refusal(f"holds files, but no {self.mark.name} of transformer-cli's;")
         files.check_no_links(self.path)
+        begun = precision if mark is None else mark.get("precision")
+        if begun != precision:
+            how = f"begun with --precision {begun}, not {precision}"
+            raise self._refusal(f"{how}; resume it so, or")
 
-    def create(self, **values: object) -> None:
+    def create(self, precision: str, **values: object) -> None:
         """Create the directory if it is missing, and mark it; raise what ``check`` raises."""
-        self.check()
+        self.check(precision)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise self._refusal(f"cannot be made ({error.strerror});") from error
-        program = f"transformer-cli {self.kind}"
-        mark = {"format": FORMAT, "program": program, "version": __version__, **values}
+        mark = {"format": FORMAT, "program": f"transformer-cli {self.kind}", "version": __version__}
+        mark |= {"precision": precision, **values}
         if self.read_mark() != mark:
             write_text(self.mark, json.dumps(mark, ensure_ascii=False) + "\n")
 
@@ -127,84 +117,84 @@ class JobDirectory:
 
     def remove_leftovers(self) -> None:
         for directory, _, _ in os.walk(self.path):
-            with suppress(FileNotFoundError):  # a job on a cluster has just removed it
-                writing.remove_leftovers(Path(directory))
+            writing.remove_leftovers(Path(directory))
 
     def file(self, job: str, ending: str) -> Path:
-        """Return the path of a job's record (.json), or of its .log, .stop or .owner."""
-        return job_file(self.path, job, ending)
+        """Return the path of a job's record (.json) or log (.log)."""
+        return self.path / "jobs" / f"{job}{ending}"
 
-    def _record_of(self, job: str) -> Artifact[JobRecord]:
+    def _record_of(self, job: str) -> Artifact[Record]:
         path = self.file(job, ".json").relative_to(self.path)
-        return Artifact(self.path, JobRecord, path.as_posix())
+        return Artifact(self.path, Record, path.as_posix())
 
-    def read(self, job: str) -> JobRecord | None:
+    def read(self, job: str) -> Record | None:
+        """Return the record of a job, which has no files before it is done; None: it has none."""
         return self._record_of(job).read()
 
     def is_done(self, job: Job) -> bool:
         """Return whether a job's outputs exist and were made from its present inputs."""
-        if job.name in self.done:
-            return True
+        if job.name not in self.done and self._has_outputs(job):
+            self.done.add(job.name)
+        return job.name in self.done
+
+    def _has_outputs(self, job: Job) -> bool:
+        if job.outputs is None:
+            assert job.run is not None
+            assert job.config is not None
+            return is_trained(job.run, job.config)
         record = self.read(job.name)
-        if record is None or record.state != "done" or record.made_of != job.inputs():
+        if record is None or not record.files or record.made_of != job.inputs():
             return False
-        if self._record_of(job.name).find_damage(record):
-            return False
-        self.done.add(job.name)
-        return True
+        return not self._record_of(job.name).find_damage(record)
 
     def seems_done(self, job: Job) -> bool:
         """Return whether a job is done, as far as that can be told before the jobs it needs."""
-        try:
+        with suppress(OSError, TransformerCliError):
             return self.is_done(job)
-        except (OSError, TransformerCliError):
-            return False
+        return False
 
-    def begin(self, job: Job) -> tuple[bool, str]:
-        """Record that a job begins; return whether it is new, and what happens to an old one."""
-        inputs = dict(job.inputs())
-        known = self.read(job.name)
+    def begin(self, job: Job) -> str:
+        """Record that a job begins; return what to say about it: 'started', or 'resumed'."""
+        resumed = "resumed"
+        if job.run is not None:
+            steps = [parse_step(path) or 0 for path in list_checkpoints(job.run.checkpoints)]
+            resumed += f" from step {max(steps, default=0):,}"
+        if job.outputs is None:
+            assert job.run is not None
+            return resumed if job.run.metrics.exists() else "started"
+        inputs, known = dict(job.inputs()), self.read(job.name)
         keys = {} if known is None else {**known.made_of, **inputs}
         changed = [key for key in keys if known and known.made_of.get(key) != inputs.get(key)]
         # A finished training whose files have changed is resumed.
-        is_kept = known is not None and (known.state != "done" or job.config is not None)
-        is_resumed = is_kept and not changed
-        news = []
-        if known is not None and not is_resumed:
-            what = f"{', '.join(changed)} changed" if changed else "its outputs were changed"
-            news.append(f"again, as {what}{'' if changed else ' or are missing'}")
-        if not is_resumed:
-            fence.lift_fence(self.file(job.name, ".owner"))  # the old one may run on a cluster
-            if earlier := job.discard():
-                news.append(f"the earlier one is now {earlier.as_posix()}")
-        record = JobRecord(made_of=inputs)
-        self._write(job.name, record)
-        self._begun[job.name] = record
-        return not is_resumed, "; ".join(news)
+        is_kept = known is not None and (not known.files or job.config is not None)
+        if is_kept and not changed:
+            news = resumed
+        else:
+            moved = job.discard()
+            news = f"; the earlier one is now {moved.as_posix()}" if moved else ""
+            if known is not None:
+                what = f"{', '.join(changed)} changed" if changed else "its outputs are not whole"
+                news = f" again, as {what}{news}"
+            news = f"started{news}"
+        self._write(job.name, Record(made_of=inputs))
+        return news
 
     def finish(self, job: Job) -> None:
         """Record a job's outputs; raise TransformerCliError or OSError if they are missing."""
-        record = self._begun.pop(job.name)
-        record.files = {
-            # The directory may be a link, behind which .. leads elsewhere.
-            Path(os.path.relpath(path.resolve(), self.path.resolve())).as_posix(): FileRecord(
-                size=path.stat().st_size, sha256=files.sha256(path)
-            )
-            for path in job.outputs()
-        }
-        record.state = "done"
-        self._write(job.name, record)
+        if job.outputs is not None:
+            record = self.read(job.name)
+            assert record is not None
+            record.files = {
+                # The directory may be a link, behind which .. leads elsewhere.
+                Path(os.path.relpath(path.resolve(), self.path.resolve())).as_posix(): FileRecord(
+                    size=path.stat().st_size, sha256=files.sha256(path)
+                )
+                for path in job.outputs()
+            }
+            self._write(job.name, record)
         self.done.add(job.name)
 
-    def end(self, job: Job, state: Literal["failed", "pruned"], message: str = "") -> None:
-        """Record that a job has failed, or was given up early."""
-        if state == "failed":
-            self.failed[job.name] = message
-        # A finished job stays finished, even if it cannot be checked because an input is missing.
-        if (record := self.read(job.name)) and record.state != "done":
-            self._write(job.name, record.model_copy(update={"state": state, "message": message}))
-
-    def _write(self, job: str, record: JobRecord) -> None:
+    def _write(self, job: str, record: Record) -> None:
         path = self.file(job, ".json")
         path.parent.mkdir(parents=True, exist_ok=True)
         write_record(path, record)
@@ -239,12 +229,6 @@ def compose_config(
 
 
 # --- fingerprints ---------------------------------------------------------------------------------
-
-
-def set_aside(run: RunDirectory) -> Path | None:
-    """Rename a run that has checkpoints, as ``train --overwrite`` does; return its new path."""
-    check_unlocked(run, fence.FENCE.patience)  # a process that was just ended may hold the lock
-    return rename_run(run)
 
 
 def weights_record(run: RunDirectory) -> Path:
@@ -295,7 +279,7 @@ def sum_texts(config: Config, splits: Iterable[str]) -> dict[str, str]:
 def describe_training(config: Config) -> dict[str, str]:
     """Return checksums of all that a run's weights depend on, except its text."""
     init = {} if config.init is None else {"init": describe_model(RunDirectory(config.init))}
-    paths = config.tokenizer.files.items()
+    paths = getattr(config.tokenizer, "files", {}).items()  # of kinds that copy files
     tokenizer = {f"tokenizer {side}": files.sha256(path) for side, path in paths}
     added = [(each.tag, each.weight) for each in getattr(config.data, "more", ())]
     more = {"more": sum_json(added)} if set(added) - {(None, 1.0)} else {}

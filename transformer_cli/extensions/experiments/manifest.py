@@ -1,7 +1,7 @@
 """What this extension adds, as plain data."""
 
 api = 1
-needs = ("checks", "cluster", "constraints", "corpora", "report")
+needs = ("checks", "constraints", "corpora", "report")
 provides: dict[str, dict[str, dict[str, object]]] = {
     "train options": {"growing": {"load": "train_options:GrowingOptions"}},
     "run file": {"growth.yaml": {"configuration": True}, "growth.json": {}, "replay": {}},

@@ -14,11 +14,12 @@ from typing import Any, Literal, Self
 from transformer_cli.base.errors import TokenizerError
 from transformer_cli.base.packages import import_extra
 from transformer_cli.extensions.tokenizers import trial
+from transformer_cli.extensions.tokenizers.made_elsewhere import FilesManifest, IdMap, SpecialIds
 from transformer_cli.extensions.tokenizers.settings import HuggingFaceConfig
 from transformer_cli.text.model_check import Library, check_model
 from transformer_cli.text.protocol import Tokenizer
-from transformer_cli.text.tokenizer import Side, SideFilesManifest, TrainingText
-from transformer_cli.text.vocabulary import SPECIALS, IdMap, SpecialIds
+from transformer_cli.text.tokenizer import Side, TrainingText
+from transformer_cli.text.vocabulary import SPECIALS
 
 _LIBRARY = Library(
     "tokenizers", "the tokenizers library", "tokenizer.json of Hugging Face", trial.__file__
@@ -211,12 +212,11 @@ class _Spelling:
         return None
 
 
-class Manifest(SideFilesManifest):
+class Manifest(FilesManifest):
     """The manifest of tokenizer.json files made elsewhere."""
 
     kind: Literal["huggingface"] = "huggingface"
     suffix = "tokenizer.json"
-    specials: dict[Side, SpecialIds]
 
     def open(self, data: bytes, path: Path, side: Side) -> HuggingFaceTokenizer:
         return HuggingFaceTokenizer(data, self.lowercase, path, self.specials[side])

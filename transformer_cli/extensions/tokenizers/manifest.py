@@ -3,6 +3,10 @@
 api = 1
 provides = {
     "tokenizer": {
+        "sentencepiece_file": {
+            "settings": "settings:SentencePieceFileConfig",
+            "load": "sentencepiece_file:Manifest",
+        },
         "huggingface": {"settings": "settings:HuggingFaceConfig", "load": "huggingface:Manifest"},
     }
 }

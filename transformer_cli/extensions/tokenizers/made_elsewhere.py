@@ -1,0 +1,106 @@
+"""Tokenizers whose files were made elsewhere: copied into a run, with ids of their own."""
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from transformer_cli.base.files import sha256
+from transformer_cli.extensions.tokenizers.settings import FilesSection
+from transformer_cli.text.tokenizer import Side, SideFilesManifest, TrainingText, read_file
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
+
+
+class SpecialIds(BaseModel):
+    """The ids of a model's special tokens, in that model; None: it has no such token."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    unk: int | None
+    bos: int | None
+    eos: int | None
+    pad: int | None
+
+
+class IdMap:
+    """Maps a model's ids to the run's: special tokens are 0 to 3, the others follow in their order.
+
+    A special token that the model lacks has an id in the run all the same, which stands for nothing
+    in the model. ValueError is raised if two have the same id, or one an id that does not exist.
+    """
+
+    def __init__(self, specials: SpecialIds, ids: Iterable[int]) -> None:
+        in_run_order = (specials.unk, specials.bos, specials.eos, specials.pad)
+        named = [number for number in in_run_order if number is not None]
+        rest = set(ids)
+        if len(set(named)) < len(named) or not rest.issuperset(named):
+            raise ValueError(f"its specials cannot have the ids {named}")
+        self._model_ids: list[int | None] = [*in_run_order, *sorted(rest.difference(named))]
+        numbered = enumerate(self._model_ids)
+        self._run_ids = {model_id: n for n, model_id in numbered if model_id is not None}
+        # Text that spells BOS, EOS or PAD must not become one.
+        for special in (BOS_ID, EOS_ID, PAD_ID):
+            if (model_id := self._model_ids[special]) is not None:
+                self._run_ids[model_id] = UNK_ID
+
+    def __len__(self) -> int:
+        """Return the number of the run's ids."""
+        return len(self._model_ids)
+
+    def to_run(self, model_ids: Iterable[int]) -> list[int]:
+        """Return the run's ids of text that the model encoded; BOS, EOS and PAD become unknown."""
+        table = self._run_ids
+        return [table[number] for number in model_ids]
+
+    def to_model(self, run_ids: Sequence[int]) -> list[int]:
+        """Return the model's ids, without BOS, EOS, PAD and what the model lacks."""
+        model_ids = (self._model_ids[n] for n in run_ids if n not in (BOS_ID, EOS_ID, PAD_ID))
+        return [number for number in model_ids if number is not None]
+
+    def rows(self, missing: int) -> list[int]:
+        """Return the model's id of each id of the run, ``missing`` where the model has none."""
+        return [missing if number is None else number for number in self._model_ids]
+
+    def model_id(self, run_id: int) -> int | None:
+        """Return the model's id of an ordinary token; None for special tokens."""
+        return None if run_id < len(SPECIALS) else self._model_ids[run_id]
+
+
+class FilesManifest(SideFilesManifest):
+    """A manifest of files made elsewhere."""
+
+    specials: dict[Side, SpecialIds]
+    """The ids of the special tokens in each file."""
+
+    @model_validator(mode="after")
+    def _has_specials_of_files(self) -> Self:
+        if {self.file_name(side) for side in self.specials} != self.sha256.keys():
+            raise ValueError("specials: not of the files in sha256")
+        return self
+
+    def is_made_by(self, config: FilesSection) -> bool:
+        """Return whether these are copies of the files in ``config``.
+
+        A file that is gone counts as unchanged, as the copy is enough.
+        """
+        copied = set(self.sha256.values())
+        return all(sha256(path) in copied for path in config.files.values() if path.is_file())
+
+    @classmethod
+    def copy_files(
+        cls,
+        config: FilesSection,
+        text: TrainingText,
+        directory: Path,
+        find_specials: Callable[[bytes, Path], SpecialIds],
+    ) -> Self:
+        """Copy the files of ``config``, after ``find_specials`` has opened each."""
+        advice = "the configuration names it as its tokenizer's file"
+        models = {side: read_file(path, advice) for side, path in config.files.items()}
+        specials: dict[Side, Any] = {
+            side: find_specials(models[side], path) for side, path in config.files.items()
+        }
+        return cls.write(
+            models.items(), directory, config.lowercase, text.sha256, specials=specials
+        )

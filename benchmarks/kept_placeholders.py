@@ -10,18 +10,15 @@ import argparse
 from collections.abc import Collection
 from pathlib import Path
 
-from transformer_cli.extensions.constraints.placeholders import (
-    compare_placeholders,
-    find_placeholders,
-)
-from transformer_cli.text.lines import GROUPS, Group, stream_lines
+from transformer_cli.extensions.constraints.placeholders import compare_placeholders
+from transformer_cli.text.lines import GROUPS, Group, find_verbatim, stream_lines
 
 
 def count_lines(
     src: list[str], texts: dict[Path, list[str]], groups: tuple[Group, ...]
 ) -> tuple[list[int], dict[Path, set[int]]]:
     """Return the lines, from 0, that have placeholders, and of each text those that keep them."""
-    having = [number for number, line in enumerate(src) if find_placeholders(line, groups)]
+    having = [number for number, line in enumerate(src) if find_verbatim(line, groups)]
     kept = {
         path: {n for n in having if not compare_placeholders(src[n], tgt[n], groups)}
         for path, tgt in texts.items()

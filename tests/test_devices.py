@@ -82,7 +82,7 @@ ON_THE_HOST = {
     "arange in model/transformer.py:sinusoids",  # follows its table
     "empty in model/transformer.py:Dropout.forward",  # a GPU's is torch's own
     # Copied by the search, into buffers where it has any.
-    "tensor in inference/torch_engine.py:TorchEngine.search.<locals>.search_rows",
+    "tensor in inference/search.py:search_all.<locals>.search_rows",
 }
 
 

@@ -282,18 +282,18 @@ def test_torchrun_stops_a_training_with_a_checkpoint(
 
 def interrupt_a_validation(which: int, rank: int) -> None:
     """Have a rank be asked to stop in its second validation, whose end is not worth waiting for."""
-    from transformer_cli.inference import torch_engine
+    from transformer_cli.inference import search as module
 
     if rank == which:
-        signal_at("transformer_cli.inference.torch_engine", "search", 2, signal.SIGTERM)
-    search = vars(torch_engine)["search"]
+        signal_at("transformer_cli.inference.search", "search", 2, signal.SIGTERM)
+    search = vars(module)["search"]
     searches = iter(range(1, 100))
 
     def slow(*arguments: Any) -> Any:
         assert next(searches) <= 2, "translated on"
         return search(*arguments)
 
-    vars(torch_engine)["search"] = slow
+    vars(module)["search"] = slow
 
 
 @pytest.mark.long

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 
-from transformer_cli.inference.torch_engine import map_on_cores
+from transformer_cli.inference.search import map_on_cores
 
 CPU = torch.device("cpu")
 GPU = torch.device("cuda")  # a name: nothing is computed there

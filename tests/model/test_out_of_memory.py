@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from transformer_cli.inference.torch_engine import split_when_out_of_memory
+from transformer_cli.inference.search import split_when_out_of_memory
 
 ROWS = np.array([7, 3, 5, 11, 2])
 

@@ -20,8 +20,8 @@ from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.shards import cut_by_tokens
 from transformer_cli.data.store import EncodedText, encode_text
 from transformer_cli.evaluation.scores import score
-from transformer_cli.inference import torch_engine
 from transformer_cli.inference.engine import SearchEngine
+from transformer_cli.inference.search import split_when_out_of_memory
 from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator
 from transformer_cli.inference.translation import NOBODY, Notes, Translation, Watcher, ignore
 from transformer_cli.inference.translator import TextTranslator
@@ -145,7 +145,7 @@ def mean_loss(
 
     batches = list(cut_by_tokens(np.argsort(lengths, kind="stable"), lengths, batch_tokens))
     for indices in batches[ranks.rank :: ranks.size]:
-        for nll in torch_engine.split_when_out_of_memory(sum_nll, indices):
+        for nll in split_when_out_of_memory(sum_nll, indices):
             total += nll
         tgt_tokens += int(text.tgt.lengths[indices].sum()) + len(indices)
     total_of_all, tokens_of_all = ranks.sum([total.item(), tgt_tokens])

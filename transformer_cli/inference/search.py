@@ -1,19 +1,82 @@
-"""Greedy and beam search over token ids.
+"""Search over token ids, by torch: batches of like length on all cores, greedy and beam search.
 
 A row of greedy search ends at EOS, or at its maximum length. Where a sentence's beam ends is said
 by ``has_ended`` in ``_beam``.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import chain
+from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from transformer_cli.inference.engine import Hypothesis, SearchOptions
+from transformer_cli.base.errors import is_out_of_memory
+from transformer_cli.inference.engine import Hypothesis, Result, SearchOptions
+from transformer_cli.model.device import empty_cache
+from transformer_cli.model.linear import autocast
 from transformer_cli.model.transformer import Transformer
+
+Item = TypeVar("Item")
+
+# Batches at the same time; more would wait for each other, as one of them runs between torch's
+# operations.
+_MAX_WORKERS = 4
+
+
+def search_all(
+    model: Transformer,
+    precision: torch.dtype,
+    sources: Sequence[list[int]],
+    max_lengths: Sequence[int],
+    options: SearchOptions,
+    batch_tokens: int,
+    progress: Callable[[int], object],
+    should_stop: Callable[[], bool],
+) -> list[list[Hypothesis]]:
+    """Return the hypotheses of each source, searched in batches of like length, on all cores.
+
+    Args:
+        model: in evaluation mode, in the context of ``pack_weights``.
+        precision: type of the matrix products.
+        sources: token ids, each with its EOS, or empty: then there are no hypotheses.
+        max_lengths: maximum tokens of each one's output.
+        options: kind of search.
+        batch_tokens: source tokens in a batch, times the beam.
+        progress: called with the number of sentences just finished.
+        should_stop: called before each batch; once it returns True, the rest has no hypotheses.
+    """
+    device = next(model.parameters()).device
+    outputs: list[list[Hypothesis]] = [[] for _ in sources]
+    lengths = np.array([len(ids) for ids in sources])
+    # Longest first: what does not fit into memory fails at once. Empty ones are left out.
+    order = np.argsort(-lengths, kind="stable")[: np.count_nonzero(lengths)]
+    # Each hypothesis of a beam takes as much memory as a sentence.
+    batches = list(cut_longest_first(order, lengths, batch_tokens // options.beam_size))
+
+    def search_rows(batch: np.ndarray) -> list[list[Hypothesis]]:
+        if should_stop():
+            return [[] for _ in batch]
+        with autocast(device, precision):
+            return search(
+                model,
+                pad([sources[index] for index in batch], model.pad_id),
+                torch.tensor([max_lengths[index] for index in batch]),
+                options,
+                batch.tolist(),
+            )
+
+    found = map_on_cores(partial(split_when_out_of_memory, search_rows), batches, device)
+    for batch, parts in zip(batches, found, strict=True):
+        for index, hypotheses in zip(batch, chain.from_iterable(parts), strict=True):
+            outputs[index] = hypotheses
+        progress(len(batch))
+    return outputs
 
 
 @torch.inference_mode()
@@ -241,3 +304,74 @@ def _iter_chosen(
     ids = written[rows, parents[rows, places], 1:].tolist()
     for row, of_row, total in zip(rows.tolist(), ids, totals[rows, places].tolist(), strict=True):
         yield row, Hypothesis(of_row, total)
+
+
+# --- batches --------------------------------------------------------------------------------------
+
+
+def cut_longest_first(
+    order: np.ndarray, lengths: np.ndarray, batch_tokens: int
+) -> Iterator[np.ndarray]:
+    """Yield slices of ``order``, longest first, of at most ``batch_tokens`` when padded."""
+    while len(order):
+        rows = max(1, batch_tokens // lengths[order[0]])
+        yield order[:rows]
+        order = order[rows:]
+
+
+def pad(rows: Sequence[list[int]], value: int) -> Int[Tensor, "batch longest"]:
+    """Return rows of ids as a tensor, padded on the right."""
+    padded = np.full((len(rows), max(map(len, rows))), value, dtype=np.int64)
+    for row, ids in zip(padded, rows, strict=True):
+        row[: len(ids)] = ids
+    return torch.from_numpy(padded)
+
+
+def map_on_cores(
+    function: Callable[[Item], Result], items: Sequence[Item], device: torch.device
+) -> Iterator[Result]:
+    """Apply ``function`` to each item, on a CPU to several at the same time; results are in order.
+
+    Each has its part of torch's threads, and a thread of its own: what is local to a thread, as
+    autocast is, ``function`` sets by itself.
+    """
+    # A decoding step is many small operations, which two cores share badly.
+    threads = torch.get_num_threads()
+    of_each = -(-threads // max(1, min(_MAX_WORKERS, len(items))))
+    workers = min(threads // of_each, len(items)) if device.type == "cpu" else 1
+    if workers <= 1:
+        yield from map(function, items)
+        return
+    executor = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(of_each,))
+    try:
+        yield from executor.map(function, items)
+    finally:
+        executor.shutdown(cancel_futures=True)
+        torch.set_num_threads(threads)
+
+
+def split_when_out_of_memory(
+    function: Callable[[np.ndarray], Result], rows: np.ndarray
+) -> list[Result]:
+    """Call ``function`` on ``rows``; out of memory, on each half of them, and so on.
+
+    Args:
+        function: computes something of these rows alone. It is called again on rows that it ran
+            out of memory on, so it must leave nothing behind when it raises.
+        rows: what to compute, for instance the indices of a batch's sentences.
+
+    Returns:
+        What ``function`` returned for each part, in the order of ``rows``.
+
+    Raises:
+        MemoryError, RuntimeError: a single row does not fit, or something else is wrong.
+    """
+    try:
+        return [function(rows)]
+    except (MemoryError, RuntimeError) as error:
+        if len(rows) < 2 or not is_out_of_memory(error):
+            raise
+    # Outside the handler, where the traceback no longer holds the tensors of the call.
+    empty_cache()
+    halves = np.array_split(rows, 2)
+    return [part for half in halves for part in split_when_out_of_memory(function, half)]

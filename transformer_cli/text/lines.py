@@ -8,18 +8,15 @@ part.
 import codecs
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache, partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple, get_args
+from typing import BinaryIO, Literal, NamedTuple, get_args
 
 from transformer_cli.base.errors import CorpusError
 from transformer_cli.base.text_files import find_compressed_ending, open_text
 from transformer_cli.config.choices import DecodingErrors
-
-if TYPE_CHECKING:
-    import regex
 
 MAX_LINE_BYTES = 1 << 22
 """Longest line that is read: what has no line ends is no text, and might not fit into memory."""
@@ -108,9 +105,6 @@ _INLINE_ELEMENT = re.compile(
     re.IGNORECASE,
 )
 
-Search = Callable[[str, int], "re.Match[str] | regex.Match[str] | None"]
-"""Returns the first match in a line from a place on, as a pattern's method does."""
-
 
 class VerbatimPart(NamedTuple):
     """The text of a part, and its place in a line."""
@@ -120,24 +114,16 @@ class VerbatimPart(NamedTuple):
     end: int
 
 
-def find_verbatim(
-    line: str, groups: Collection[Group] = GROUPS, others: Sequence[Search] = ()
-) -> list[VerbatimPart]:
-    """Return the parts of a line that belong to some groups, from left to right.
-
-    ``others`` search for further parts; at the same place, the first of them goes before ours:
-    somebody's '%FILE%' is not printf's '%F'.
-    """
+def find_verbatim(line: str, groups: Collection[Group] = GROUPS) -> list[VerbatimPart]:
+    """Return the parts of a line that belong to some groups, from left to right."""
     parts: list[VerbatimPart] = []
-    if not others and not (groups and any(sign in line for sign in _SIGNS)):
+    if not (groups and any(sign in line for sign in _SIGNS)):
         return parts
     pattern = _compile(tuple(group for group in _PATTERNS if group in groups))
-    search = _search_by_turns([*others, pattern.search]) if others else pattern.search
     closed: set[str] | None = None
     place = 0
-    while match := search(line, place):
-        has_name = match.re is pattern and "opened" in pattern.groupindex
-        opened = match["opened"] if has_name else None
+    while match := pattern.search(line, place):
+        opened = match["opened"] if "opened" in pattern.groupindex else None
         if opened is not None and "=" not in match[0] and not match[0].endswith("/>"):
             if closed is None:
                 closed = {name.lower() for name in _CLOSING.findall(line)}
@@ -145,21 +131,20 @@ def find_verbatim(
                 # '<file>' is text; look for parts inside it.
                 place = match.start() + 1
                 continue
-        if match[0]:
-            parts.append(VerbatimPart(match[0], *match.span()))
-        place = match.end() + (not match[0])  # another's pattern may match nothing but look ahead
+        parts.append(VerbatimPart(match[0], *match.span()))
+        place = match.end()
     return parts
 
 
-def has_words(line: str, others: Sequence[Search] = ()) -> bool:
-    """Return whether a line has letters outside its verbatim parts, of all groups and ``others``.
+def has_words(line: str) -> bool:
+    """Return whether a line has letters outside its verbatim parts, of all groups.
 
     Numbers, dates, punctuation, URLs and tags have nothing to translate.
     """
     if not has_letters(line):
         return False
     end = 0
-    for _, start, after in find_verbatim(line, GROUPS, others):
+    for _, start, after in find_verbatim(line):
         if has_letters(line[end:start]):
             return True
         end = after
@@ -168,23 +153,7 @@ def has_words(line: str, others: Sequence[Search] = ()) -> bool:
 
 @cache
 def _compile(groups: tuple[Group, ...]) -> re.Pattern[str]:
-    return re.compile("|".join(map(_PATTERNS.__getitem__, groups)) or "(?!)")
-
-
-def _search_by_turns(searches: Sequence[Search]) -> Search:
-    """Return a search of one line for the leftmost match of any of several."""
-    found: list[re.Match[str] | regex.Match[str] | None] = []
-
-    def search(line: str, place: int) -> "re.Match[str] | regex.Match[str] | None":
-        if not found:
-            found.extend(each(line, place) for each in searches)
-        for number, match in enumerate(found):
-            if match is not None and match.start() < place:
-                found[number] = searches[number](line, place)
-        left = (match for match in found if match is not None)
-        return min(left, key=lambda match: match.start(), default=None)
-
-    return search
+    return re.compile("|".join(map(_PATTERNS.__getitem__, groups)))
 
 
 # --- reading -------------------------------------------------------------------------------------

@@ -118,14 +118,8 @@ def test_text_is_translated(tmp_path: Path) -> None:
         ("a ![b c]({{ d e }}) f", "![b c]({{ d e }}) f a"),
         ("[a]: {{ b.c }}/d 't'\n\ne [f g][a]", "[a]: {{ b.c }}/d 't'\n\n[g f][a] e"),
         ("<a href={{ b.c }}>a b</a> d", "d <a href={{ b.c }}>b a</a>"),
-        ("a {++b c++} d {--e f--}", "{--f e--} d {++c b++} a"),
-        ("a {==b c==}{>>d e<<} f", "f {==c b==}{>>d e<<} a"),
-        ("a ~b c~ ^^d e^^, ==**f g**==, h", "h ==**g**==, f ^^e^^, d ~c b~ a"),
-        ("a H~2~O b x^2^ c", "x^2^ c H~2~O b a"),
-        ("a CO~2~-b **1^st^**", "CO~2~-b a **1^st^**"),
         ("a ~5 b ~6 c 3~5天和6~8天", "3~5天和6~8天 c ~6 b ~5 a"),
         ("a $`x_i`$ b", "$`x_i`$ b a"),
-        ("[a *b*]{.c} **d e**{ .f } g", "g **e d**{ .f } [*b* a]{.c}"),
         ("a `b`{.c} d <b>e</b>{: .f}", "<b>e</b>{: .f} `b`{.c} d a"),
     ],
 )
@@ -178,41 +172,24 @@ def test_no_translation_begins_a_block(tmp_path: Path, start: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        '!!! note "⟨a dog⟩"\n    ⟨a cat⟩\n\n    - ⟨a⟩\n\n            code here\n\n⟨a bear⟩\n',
-        "??? tip\n\n    ⟨a dog⟩\n⟨a cat⟩\n",
-        '???+ note inline end "⟨note⟩"\n    ⟨a dog⟩\n',
-        '=== "⟨a tab⟩"\n\n    ⟨a dog⟩\n\n=== "⟨tab⟩"\n\n    ```\n    a cat\n    ```\n',
-        '- ⟨a dog⟩\n\n    !!! note "⟨a cat⟩"\n        ⟨a bird⟩\n\n- ⟨a bear⟩\n',
-        '> !!! note "⟨a dog⟩"\n>     ⟨a cat⟩\n',
-        "/// note | ⟨a dog⟩\n    type: x\n⟨a cat⟩\n///\n",
-        '--8<-- "a/dog.md"\n\n--8<--\na dog\n--8<--\n',
-        "⟨a⟩ ++ctrl+alt++ ⟨b⟩ ==⟨dog⟩== ⟨cat⟩ ![a dog](x.png){ width=50% } ⟨d⟩\n",
-        "*[DOG]: ⟨a dog⟩\n*[CAT]: ⟨a cat⟩\n",
+        '!!! note "a dog"\n    a cat\n\n⟨a bear⟩\n',
+        '=== "a tab"\n\n    a dog\n\n??? tip\n\n    a dog\n',
+        '--8<-- "a/dog.md"\n\n⟨a dog⟩\n',
+        "⟨a dog⟩ ![a dog](x.png){ width=50% } ⟨d⟩\n",
+        "*[DOG]: a dog\n*[CAT]: a cat\n",
         "⟨a dog⟩\n{: .fs-6 }\n\n{: .warning }\n⟨a cat⟩\n",
         '- ⟨a bird⟩\n{:.x #y z="a b"}\n\n[TOC]\n\n1. TOC\n{:toc}\n',
-        "⟨a dog⟩\n:   ⟨a cat⟩\n\n    ⟨bird⟩\n\n        code here\n:   ⟨bear⟩\n\n⟨a fox⟩\n",
         "[^1]: ⟨a dog⟩\n⟨a cat⟩\n\n    ⟨a bird⟩\n\n[^a]: ⟨a⟩\n",
         "$$\nx = a dog\n- y\n$$\n\n\\[\nx_i a dog\n\\]\n\n⟨a cat⟩\n",
         "\\begin{align}\na dog\n\\end{align}\n\n⟨a cat⟩\n",
         "⟨a⟩ $x_i$ ⟨b⟩ $$a dog$$ ⟨c⟩ \\(n\\) ⟨d⟩ \\[x = a dog\\]\n",
         "⟨it is⟩ $5 ⟨and not⟩ $6 ⟨or⟩ \\[⟨all⟩\\]\n",
         "import A from \"a\";\nimport {\n  B,\n} from 'b'\n\n⟨import a dog⟩\n",
-        'export const a = {\n  b: "a dog",\n};\n\n⟨export a dog⟩\n',
-        "export default function Page({ a }) {\n  return <p>a dog</p>;\n}\n\n⟨a cat⟩\n",
-        "export default ({ a }) => (\n  a\n)\n\nexport class A extends B {\n}\n\n⟨a cat⟩\n",
-        "export * from './a'\n\nexport {\n  a, b as c,\n};\n\nexport { a }\n\n⟨a cat⟩\n",
-        "⟨export function keys (all of them),⟩\n⟨and so on⟩\n",
-        "⟨export function keys are nice⟩\n\n⟨export class goods⟩\n\n⟨export default class⟩\n",
-        "⟨export * from here⟩\n\n⟨export⟩ { ⟨foo⟩ } ⟨or so⟩\n\n⟨export default (all)⟩\n",
-        "> export const a = 1\n\n> export const a = 1\n# ⟨a dog⟩\n",
-        "> export const a = 1\n# ⟨a dog⟩\n",
         "$$\n⟨a⟩ $⟨b⟩\n\n⟨a dog⟩ $x\\$$\n\n⟨costs⟩ 5$\n",
-        ":::note[⟨a dog⟩]\n\n⟨a cat⟩\n\n:::\n\n::: tip ⟨a dog⟩\n⟨a cat⟩\n:::\n",
-        "::: a.dog\n\n:::{note}\n⟨a⟩\n:::\n\n⟨a⟩ {ref}`b` ⟨c⟩\n",
-        "> [!NOTE]\n> ⟨a dog⟩\n\n> [!tip]- ⟨a cat⟩\n> ⟨a dog⟩\n",
+        ":::note[a dog]\n\n⟨a cat⟩\n\n:::\n\n::: tip a dog\n⟨a cat⟩\n:::\n",
+        "> [!NOTE]\n> ⟨a dog⟩\n\n> [!tip]- a cat\n> ⟨a dog⟩\n",
         "⟨a⟩ [[dog|a cat]] ⟨bird⟩ :dog: ⟨bear⟩\n",
         '{% tab title="a dog" %}\n⟨a cat⟩\n{% endtab %}\n',
-        "{% highlight c %}\na dog\n\nb\n{% endhighlight %}\n\n⟨a cat⟩\n",
     ],
 )
 def test_markup_of_dialects_stays_and_its_text_is_translated(tmp_path: Path, text: str) -> None:
@@ -266,7 +243,7 @@ def test_entities_are_read(tmp_path: Path) -> None:
 
 
 def test_a_translation_begins_no_kept_line(tmp_path: Path) -> None:
-    for start in ('!!! note "a"', '=== "a"', ": a", "^", "[^1]: a", "::: a", "[!NOTE]", "$$ a $$"):
+    for start in ('!!! note "a"', '=== "a"', "[^1]: a", "::: a", "[!NOTE]", "$$ a $$"):
         data, result = filled(tmp_path / "x.md", "a b\n", translating(lambda _: Line(start)))  # noqa: B023
         assert data.decode().startswith("\\")
         assert data.decode().replace("\\", "") == f"{start}\n"
@@ -287,18 +264,8 @@ def test_a_lists_number_is_not_taken_for_its_text(tmp_path: Path) -> None:
     assert data == b"1. 1 LETTERS\n"
 
 
-def test_substitutions_and_directives_in_fences_are_left_and_reported(tmp_path: Path) -> None:
-    text = "A {~~b~>c~~} d  \nE\n\n```{note}\nf\n```\n\n```{code-block} c\ng\n```\n"
-    data, result = filled(tmp_path / "x.md", text, translating(reverse))
-    assert data.decode() == text
-    assert sorted(line.rpartition("x.md:")[2] for line in result.left) == [
-        "1: has a substitution, as in {~~old~>new~~}",
-        "4: is a directive in a fenced block",
-    ]
-
-
 def test_a_translation_makes_no_markup_of_dialects(tmp_path: Path) -> None:
-    for translation in ("x^2^ y", "{++x y++}", "{~~x~>y~~}", "[words]{#y} z", "~x~ y", 'x"~y~'):
+    for translation in ("x[^2] y", "x $`y`$", "x {{ y }}"):
         data, result = filled(tmp_path / "x.md", "a b\n", translating(lambda _: Line(translation)))  # noqa: B023
         assert data.decode().replace("\\", "") == f"{translation}\n"
         assert "\\" in data.decode()

@@ -12,8 +12,14 @@ from cli.process import run
 from inference.translators import ByBeam, random_translator, translate_stream, words_translator
 
 from transformer_cli.config.data_schema import FilesData
-from transformer_cli.extensions.revision.doubts import DoubtFinder, is_copy, loses_numbers
-from transformer_cli.extensions.revision.line_revisers import Doubts, doubt_of, may_copy
+from transformer_cli.extensions.revision.doubts import (
+    DoubtFinder,
+    Doubts,
+    doubt_of,
+    is_copy,
+    loses_numbers,
+    may_copy,
+)
 from transformer_cli.extensions.revision.options import RevisionOptions
 from transformer_cli.inference.search import likeliest
 from transformer_cli.inference.translation import Translation, Watcher

@@ -1,7 +1,7 @@
 import pytest
 
+from transformer_cli.extensions.revision.doubts import ScriptCheck
 from transformer_cli.extensions.revision.foreign_scripts import (
-    ScriptCheck,
     are_close,
     script_of,
     scripts_of,

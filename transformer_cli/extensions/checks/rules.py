@@ -30,12 +30,12 @@ from transformer_cli.extensions.checks.filter_names import FILTER_NAMES
 from transformer_cli.extensions.revision.doubts import (
     DIGIT,
     MAX_NUMBER_IN_WORDS,
+    ScriptCheck,
     find_numbers,
     is_copy,
     is_short,
     without_verbatim,
 )
-from transformer_cli.extensions.revision.foreign_scripts import ScriptCheck
 from transformer_cli.text.lines import find_verbatim, is_blank
 
 if TYPE_CHECKING:

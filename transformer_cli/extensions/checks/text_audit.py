@@ -31,7 +31,8 @@ from transformer_cli.data.kinds import (
 from transformer_cli.extensions.checks.checked_kind import Sources, find_text_files
 from transformer_cli.extensions.checks.options import SuspectOptions
 from transformer_cli.extensions.checks.shift import Shift, ShiftCheck
-from transformer_cli.extensions.revision.foreign_scripts import ScriptCheck, scripts_of
+from transformer_cli.extensions.revision.doubts import ScriptCheck
+from transformer_cli.extensions.revision.foreign_scripts import scripts_of
 
 _MOSTLY = 0.5  # share of a text from which it is shifted as a whole
 _LARGE_OVERLAP = 0.01  # share of a split that is trained on, from which it is worth a line

@@ -7,13 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from transformer_cli.base import registry
 from transformer_cli.config.schema import Config
-from transformer_cli.extensions.constraints.placeholders import (
-    PlaceholderPattern,
-    ProtectedParts,
-    Protection,
-)
 from transformer_cli.extensions.constraints.settings import find_protect, find_terms
-from transformer_cli.text.lines import GROUPS
+from transformer_cli.text.lines import GROUPS, Group
 from transformer_cli.text.protocol import Lines, Tokenizers
 
 if TYPE_CHECKING:
@@ -28,19 +23,17 @@ class ReservedRecord(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    protect: ProtectedParts = []
+    protect: list[Group] = []
     tags: list[Annotated[str, Field(pattern=_TAG)]] = []
     terms: bool = False
 
 
 def make_record(
-    protect: Sequence[Protection], tags: Sequence[str] = (), has_terms: bool = False
+    protect: Sequence[Group], tags: Sequence[str] = (), has_terms: bool = False
 ) -> dict[str, Any]:
     """Return the record of placeholders, of which each counts once, sorted tags, and terms."""
-    own = [each for each in protect if isinstance(each, PlaceholderPattern)]
-    groups: list[Protection] = [group for group in GROUPS if group in protect]
-    both = [*groups, *dict.fromkeys(own)]
-    record = ReservedRecord(protect=both, tags=list(tags), terms=has_terms)
+    groups = [group for group in GROUPS if group in protect]
+    record = ReservedRecord(protect=groups, tags=list(tags), terms=has_terms)
     return record.model_dump(mode="json", exclude_defaults=True)
 
 

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
-from transformer_cli.extensions.constraints.placeholders import Protection, compare_placeholders
+from transformer_cli.extensions.constraints.placeholders import compare_placeholders
 from transformer_cli.extensions.constraints.terms import Term, describe_kept
-from transformer_cli.extensions.revision.line_revisers import name_lines
+from transformer_cli.extensions.revision.doubts import name_lines
 from transformer_cli.inference.translation import Notes, Translation
+from transformer_cli.text.lines import Group
 
 
 class ReservedNotes(Notes):
@@ -17,7 +18,7 @@ class ReservedNotes(Notes):
 
     def __init__(
         self,
-        protect: Collection[Protection],
+        protect: Collection[Group],
         has_terms: bool,
         find_lost: Callable[[str, str], tuple[int, list[Term]]],
     ) -> None:

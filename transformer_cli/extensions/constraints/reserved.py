@@ -17,15 +17,12 @@ from typing import Any, NamedTuple
 
 from transformer_cli.base.errors import UsageError, did_you_mean
 from transformer_cli.extensions.constraints.placeholders import (
-    Protection,
     compare_placeholders,
-    find_placeholders,
-    own_searches,
 )
 from transformer_cli.extensions.constraints.search_again import ReservedReviser
 from transformer_cli.extensions.constraints.terms import Term, TermList
 from transformer_cli.extensions.corpora.tagged_line import TaggedLine
-from transformer_cli.text.lines import VerbatimPart, has_words
+from transformer_cli.text.lines import Group, VerbatimPart, find_verbatim, has_words
 from transformer_cli.text.protocol import (
     EncodedSource,
     Lines,
@@ -231,7 +228,7 @@ class ReservedTokenizers(Tokenizers):
 
     src: ReservedTokenizer
     tgt: ReservedTokenizer
-    protect: tuple[Protection, ...] = ()
+    protect: tuple[Group, ...] = ()
     tag: str | None = None
     terms: TermList | None = None
 
@@ -239,7 +236,7 @@ class ReservedTokenizers(Tokenizers):
     def of(
         cls,
         tokenizers: Tokenizers,
-        protect: Sequence[Protection],
+        protect: Sequence[Group],
         tags: Sequence[str],
         has_terms: bool = False,
     ) -> "ReservedTokenizers":
@@ -324,7 +321,7 @@ class ReservedTokenizers(Tokenizers):
 
     def _split_source(self, line: str) -> tuple[Iterator[TextPart], dict[str, int]]:
         """Return a source's parts, and its slots: placeholders, and terms if these are slots."""
-        found = find_placeholders(line, self.protect)
+        found = find_verbatim(line, self.protect)
         if self.terms is not None and not self.src.term_marks:
             terms = self.terms.find(line, ((start, end) for _, start, end in found))
             found += (VerbatimPart(term.target, start, end) for term, start, end in terms)
@@ -334,7 +331,7 @@ class ReservedTokenizers(Tokenizers):
 
     def encode_prefix(self, prefix: str, source: EncodedSource) -> list[int]:
         slots = {value: number for number, value in enumerate(source.values)}
-        placeholders = find_placeholders(prefix, self.protect)
+        placeholders = find_verbatim(prefix, self.protect)
         return _ids(self.tgt.encode_parts(split_parts(prefix, placeholders, slots)))
 
     def source_tokens(self, source: EncodedSource, ids: Sequence[int]) -> list[str]:
@@ -352,7 +349,7 @@ class ReservedTokenizers(Tokenizers):
 
     def has_words(self, line: str) -> bool:
         """Return whether a line has letters outside placeholders, or terms."""
-        return has_words(line, own_searches(self.protect)) or bool(self.find_lost(line, "")[0])
+        return has_words(line) or bool(self.find_lost(line, "")[0])
 
     def find_lost(
         self, src: str, tgt: str, left_out: Iterable[tuple[int, int]] = ()
@@ -363,7 +360,7 @@ class ReservedTokenizers(Tokenizers):
         """
         if self.terms is None:
             return 0, []
-        spans = ((start, end) for _, start, end in find_placeholders(src, self.protect))
+        spans = ((start, end) for _, start, end in find_verbatim(src, self.protect))
         return self.terms.find_lost(src, tgt, (*spans, *left_out))
 
     @property
@@ -402,14 +399,12 @@ def with_terms(tokenizers: Tokenizers, terms: TermList) -> "ReservedTokenizers":
     )
 
 
-def protected_by(tokenizers: Tokenizers) -> tuple[Protection, ...]:
+def protected_by(tokenizers: Tokenizers) -> tuple[Group, ...]:
     """Return the placeholders that tokenizers have slots for."""
     return tokenizers.protect if isinstance(tokenizers, ReservedTokenizers) else ()
 
 
-def without_slots(
-    src: Lines, tgt: Lines, protect: Sequence[Protection], side: int
-) -> StreamedLines:
+def without_slots(src: Lines, tgt: Lines, protect: Sequence[Group], side: int) -> StreamedLines:
     """Return one side of a text, 0 or 1, without what slots stand for: what is encoded as text."""
 
     def read() -> Iterator[str]:
@@ -421,10 +416,10 @@ def without_slots(
 
 
 def _split_pair(
-    src: str, tgt: str, protect: Sequence[Protection]
+    src: str, tgt: str, protect: Sequence[Group]
 ) -> tuple[Iterator[TextPart], Iterator[TextPart]]:
     """Return the parts of both sides; placeholders that are on both are slots."""
-    of_src, of_tgt = (find_placeholders(line, protect) for line in (src, tgt))
+    of_src, of_tgt = (find_verbatim(line, protect) for line in (src, tgt))
     slots = _number(of_src, {each.text for each in of_tgt})
     return split_parts(src, of_src, slots), split_parts(tgt, of_tgt, slots)
 

@@ -7,17 +7,16 @@ from pydantic import Field
 from transformer_cli.config.data_schema import DataSection
 from transformer_cli.config.sections import Section, setting
 from transformer_cli.config.tokenizer_schema import TokenizerSection
-from transformer_cli.extensions.constraints.placeholders import ProtectedParts, Protection
+from transformer_cli.text.lines import Group
 
 
 class ProtectSettings(Section):
     """A key of tokenizers."""
 
-    protect: ProtectedParts = setting(
+    protect: list[Group] = setting(
         [],
         "parts of a line that are translated as they are, a token each: printf ('%s'), "
-        "braces ('{name}'), tags ('<b>'), urls, and what fits a pattern of your own, as in "
-        "{pattern: '%[A-Z]+%'}",
+        "braces ('{name}'), tags ('<b>') and urls",
     )
 
     def check_with(self, config: Any) -> None:
@@ -49,7 +48,7 @@ class TermsSettings(Section):
             )
 
 
-def find_protect(tokenizer: TokenizerSection) -> list[Protection]:
+def find_protect(tokenizer: TokenizerSection) -> list[Group]:
     """Return the placeholders that are protected."""
     return list(tokenizer.protect) if isinstance(tokenizer, ProtectSettings) else []
 

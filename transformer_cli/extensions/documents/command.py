@@ -26,7 +26,7 @@ from transformer_cli.extensions.documents.formats import read_document
 from transformer_cli.extensions.documents.memory import Memory
 from transformer_cli.extensions.documents.options import DocumentOptions
 from transformer_cli.extensions.documents.sentences import LineTranslator
-from transformer_cli.extensions.revision.line_revisers import without_fallback
+from transformer_cli.extensions.revision.doubts import without_fallback
 from transformer_cli.extensions.revision.options import RevisionOptions
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.loading import load_settings

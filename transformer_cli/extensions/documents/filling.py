@@ -8,9 +8,7 @@ from functools import cached_property
 
 from transformer_cli.base.errors import InputError
 from transformer_cli.extensions.constraints.placeholders import (
-    Protection,
     compare_placeholders,
-    find_placeholders,
 )
 from transformer_cli.extensions.constraints.terms import describe_kept
 from transformer_cli.extensions.documents.document import (
@@ -35,6 +33,7 @@ from transformer_cli.extensions.documents.sentences import (
     translate_texts,
 )
 from transformer_cli.extensions.revision.doubts import loses_numbers
+from transformer_cli.text.lines import Group, find_verbatim
 
 _MAX_TAGS = 200  # of a segment; placing them takes time by their number, times that of words
 _MAX_ATTEMPTS = 30  # to fill a document without changing its structure
@@ -256,7 +255,7 @@ class _Core:
     lead: str
     segment: Segment
     trail: str
-    placeholders: Collection[Protection]
+    placeholders: Collection[Group]
 
     @classmethod
     def of(cls, segment: Segment, how: LineTranslator) -> "_Core":
@@ -345,10 +344,10 @@ class _Core:
 
 
 def _find_placeholder_tags(
-    text: str, offset: int, placeholders: Collection[Protection]
+    text: str, offset: int, placeholders: Collection[Group]
 ) -> Iterator[Tag]:
     """Yield the placeholders of a text as tags; elements that are closed in it are pairs."""
-    found = find_placeholders(text, placeholders)
+    found = find_verbatim(text, placeholders)
     tags = pair_tags((start, end, element_name(written)) for written, start, end in found)
     for start, end, kind, key in tags:
         yield Tag(start + offset, end + offset, kind, key and f"text {offset} {key}")

@@ -31,30 +31,20 @@ _MOST_NESTED = 100  # blocks within blocks; markdown-it reads nothing below thes
 _NESTING = ("blockquote_open", "list_item_open")
 _BOX = re.compile(r"\[[ xX]\]\s+")  # of a task
 _TEMPLATE = f"(?s:{TEMPLATE.pattern})"
-_LETTER = "[0-9A-Za-z\u00c0-\u058f]"  # of scripts with spaces, not '3~5天和6~8天'
-_IN_SCRIPT = r"[^\s~^`\[\]\\$<>\u2e80-\ud7ff]{1,60}"
-_SCRIPT = rf"(?:~{_IN_SCRIPT}~|\^{_IN_SCRIPT}\^)"  # below or above a line
-_ATTRIBUTES = r"(?:\{:[^{}\n]*\}|\{ ?(?:[#.]|[\w-]+=)[^{}\n]*\})"  # of kramdown and Pandoc
 # '\[a dog\]' are escaped brackets.
 _MATH = (
     r"(?!\\[\[(](?!\w{1,2}\\)(?:[^\\_^=]|\\[^\w\[\]()])*+\\[\])])"
     rf"(?s:{MATH.pattern})"
 )
+_ATTRIBUTES = r"(?:\{:[^{}\n]*\}|\{ ?(?:[#.]|[\w-]+=)[^{}\n]*\})"  # of kramdown and Pandoc
 _MARK = re.compile(
     "|".join(
         (
-            # CriticMarkup; a translation might swap the old and new words of '{~~old~>new~~}'.
-            r"(?P<opening>\{(?:\+\+|--|==))|(?P<closing>(?:\+\+|--|==)\})|(?P<left>\{~~|~~\})",
-            rf"(?P<clinging>\{{>>(?s:(?!<<\}}).){{0,500}}<<\}}|{_ATTRIBUTES})",
-            rf"(?<!{_LETTER}|[/.])(?:{_LETTER}++{_SCRIPT}|{_SCRIPT}{_LETTER})(?:{_LETTER}|{_SCRIPT})*",
-            r"~[\d+-]{1,20}~|\^[\d+-]{1,20}\^",
+            rf"(?P<clinging>{_ATTRIBUTES})",
             r"\$`[^`]{1,300}`\$",  # a formula of GitHub
             r"\[\^[^\]\s]{1,100}\]",  # a footnote
             r"\[\[[^\[\]\n]{1,200}\]\]",  # a link of a wiki
             r"(?<![\w:]):(?=[\w+-]*[a-z])[\w+-]{1,60}:(?![\w:])",  # an emoji or icon
-            r"\{[a-z][\w:.+-]*\}(?=`)",  # a role of MyST
-            r"(?<!\w)\+\+(?=\S)[^+\n]{1,60}(?:\+[^+\n]{1,60}){0,5}\+\+",  # keys of MkDocs
-            r"(?P<sign>(?<![=^~\\/])(?:==|\^\^?|~)(?![=^~]))",
             *(_TEMPLATE, _MATH),
         )
     )
@@ -62,32 +52,20 @@ _MARK = re.compile(
 _KEPT = re.compile(
     "|".join(
         (
-            r'(?:!!!|\?\?\?\+?) *[a-z][\w-]*(?: +[\w-]++)*+(?: +"(?P<text1>.*)")?\s*?$',  # MkDocs
-            r'===[+!]? +"(?P<text2>.*)"\s*?$',
-            r"///+ *(?:[\w-]+(?: *\| *(?P<text3>.+))?)?$",
-            r";*-+8<-+(?: *\n(?:(?!-+8<).+\n){1,50}-+8<-+)?.*$",
-            r"\*\[[^\]\n]+\]: *(?P<text4>.+)$",  # an abbreviation
-            r"\[\^[^\]\s]{1,100}\]:[ \t]*|:[ \t]+(?=\S)",  # a footnote, a definition
-            r":::+ *(?:\{?[\w.:-]+\}?(?:\[| +)(?P<text5>[^\[\]{}\n]*[^\[\]{}\s]))?.*$",
-            r"\[!\w[^\]\n]*\][+-]?(?:[ \t]+(?P<text6>.*))?$",  # GitHub, Obsidian
-            rf"{_ATTRIBUTES}\s*?$|\^$|\[\[?_?(?:TOC|toc)_?\]?\]$",
-            r"(?:\{%[-+]?|\{\{[<%])\s*(?P<code>comment|highlight|mermaid)\b"  # Jekyll, Hugo
-            r"(?s:(?!(?:\{%[-+]?|\{\{[<%])\s*(?P=code)).){0,5000}?"
-            r"(?:\{%[-+]?\s*end|\{\{[<%]\s*/\s*)(?P=code)\b.*$",
+            # Of MkDocs and others.
+            r"(?:!!!|\?\?\?\+?|:::+|///+|===[+!]?(?= *\")|;*-+8<-+|\*\[[^\]\n]+\]:).*$",
+            r"\[\^[^\]\s]{1,100}\]:[ \t]*",  # a footnote
+            r"\[!\w[^\]\n]*\].*$",  # a note of GitHub or Obsidian
+            rf"{_ATTRIBUTES}\s*?$|\[\[?_?(?:TOC|toc)_?\]?\]$",
             rf"(?!\{{\{{[^<%]|<%=){_TEMPLATE}(?: *{_TEMPLATE})*\s*?$",
             rf"(?=\$\$|\\\[){_MATH}\s*?$",
             r"\\begin\{(?P<name>[\w*]+)\}(?s:(?!\n\s*\n).){0,5000}?\\end\{(?P=name)\}\s*?$",
             r"""import\s++(?:[\w*{}$,\s]{1,500}\sfrom\s*)?(?:"[^"\n]+"|'[^'\n]+');?\s*?$""",  # MDX
-            r"export\s+(?:(?:const|let|var)\s+\w+\s*="
-            r"|(?:default\s+)?(?:(?:async\s+)?function\b[^\n({]*\((?:.*\{|(?:[^\n)]*,)?\s*?$)"
-            r"|class\b[^\n{]*\{)|default\s+(?:\w+;\s*?$|[({\[](?:.*=>|[^\n)]*?[({\[,]?\s*?$))"
-            r"|(?:\*(?:\s+as\s+\w+)?|\{[\w\s,]{0,500}\})[ \t]*(?:from\s*[\"']|;|$))"
-            r".*(?:\n.*\S.*)*$",
         )
     ),
     re.MULTILINE,
 )
-"""Lines that are markup in some dialect, perhaps with text to translate."""
+"""Lines that are markup in some dialect."""
 _BLOCK = re.compile(
     r"^(?:(\d{1,9})(?=[.)](?:\s|$))|(?=#{1,6}(?:\s|$)|>|=+\s*$|[-+*](?:\s|$)|```|~~~"
     r"|[-:|\s]+$|(?:[*_-]\s*){3,}$|\[(?!\^)[^\]]*\]:))"
@@ -96,26 +74,17 @@ _BLOCK = re.compile(
 _MARKUP = re.compile(r"[\\`*_\[\]<>~$&^{]|==|[+-]{2}(?=\})|:(?=\w+:)")
 _BAR = re.compile(r"(?<!\\)\|")
 _SPACES = re.compile(r"[ \t\n]+")
-_ITEM = re.compile(r"\[\^|:[ \t]")
 _INTERRUPTED = ("paragraph", "reference", "blockquote", "list")
 _TEXT = re.compile(r"[^\s\\`*_\[\]<>~$&|=:{}#+!-]+")
 """What an entity may stand for and be written as itself."""
 _NO_TEXT = re.compile(rf"\s*<(?:[!?]|(?:{'|'.join(LEFT_ELEMENTS)})\b)", re.IGNORECASE)
 _HTML = re.compile(rf"<[^<>]*>|{TEMPLATE.pattern}", re.DOTALL)
-_ATTRIBUTE_LIST = re.compile(_ATTRIBUTES)
 _TARGET = re.compile(rf"(?:(?<=\]\()|(?<==))(?:[^\s()<>{{}}`]*+{_TEMPLATE})+")
 """An address of a link up to its last template, or a value in HTML; CommonMark has no templates."""
 _DEFINITION = re.compile(
     rf"(?m:^([> \t]*\[(?!\^)[^\]\n]{{1,200}}\]:[ \t]*)((?>(?:[^\s{{}}<]*+{_TEMPLATE})+)\S*)"
     r"""(?=[ \t]*(?:"[^"\n]*"|'[^'\n]*'|\([^)\n]*\))?[ \t]*$))"""
 )
-_DIRECTIVE = re.compile(
-    r"\{(?:attention|caution|danger|error|hint|important|note|tip|warning|admonition|seealso|todo"
-    r"|topic|sidebar|margin|epigraph|pull-quote|container|figure|table|list-table|glossary|details"
-    r"|version(?:added|changed|removed)|deprecated|dropdown|tab-set|tab-item|grid[\w-]*|card"
-    r"|exercise|solution|prf:\w+)\}|admonish\b|ad-\w"
-)
-"""What begins a fenced block that has text, in MyST, mdBook and Obsidian."""
 
 
 class _Found(NamedTuple):
@@ -141,15 +110,13 @@ class MarkdownDocument(Document):
         for token in self._inline.parse((hidden + body).replace("\r\n", "\n").replace("\r", " ")):
             if token.type == "inline" and token.map:
                 self._add_block(token.content, token.map[0], cursors)
-            elif token.type == "kept_open":
+            elif token.type == "footnote":
                 cursors[token.map[0]] = token.meta["column"]
             elif token.type == "html_block" and not _NO_TEXT.match(token.content):
                 if has_letters(read_references(_HTML.sub("", token.content))):
                     self.leave(token.map[0] + 1, "is HTML, which is left in Markdown")
             elif token.type in _NESTING and token.level == _MOST_NESTED - 1:
                 self.leave(token.map[0] + 1, f"is nested more than {_MOST_NESTED} deep")
-            elif token.type == "fence" and _DIRECTIVE.match(token.info.strip()):
-                self.leave(token.map[0] + 1, "is a directive in a fenced block")
 
     def _add_block(self, content: str, first: int, cursors: dict[int, int]) -> None:
         """Add the segments of a block, whose lines are found again behind their prefixes."""
@@ -188,9 +155,6 @@ class MarkdownDocument(Document):
             pieces.append((content[place:last], None))
             on_one_line = ((piece.replace("\n", " "), name) for piece, name in pieces)
             line, counted = line + content.count("\n", counted, start), start
-            if any(name == "left" for _, name in pieces):
-                self.leave(line, "has a substitution, as in {~~old~>new~~}")
-                continue
             segment = make_segment(on_one_line, self.place(line), str)
             self.add_span(segment, offsets[start], offsets[last])
             if has_bars:
@@ -230,18 +194,9 @@ class MarkdownDocument(Document):
 
 
 def _find_marks(content: str) -> Iterator[_Found]:
-    """Yield the markup of dialects; a sign without a partner, as in '~5', is text."""
-    waiting: dict[str, _Found] = {}
+    """Yield the markup of dialects."""
     for match in _MARK.finditer(content):
-        (start, end), kind, sign = match.span(), match.lastgroup, match[0].strip("{}")
-        before, after = content[max(0, start - 1) : start], content[end : end + 1]
-        if kind == "sign" and sign in waiting and not (before.isspace() or is_of_word(after)):
-            yield from (waiting.pop(sign), _Found(start, end, f"/{sign}"))
-        elif kind == "sign" and after.strip() and not is_of_word(before):
-            waiting[sign] = _Found(start, end, sign)
-        elif kind != "sign":
-            names = {"opening": sign, "closing": f"/{sign}", None: element_name(match[0])}
-            yield _Found(start, end, names.get(kind, kind))
+        yield _Found(*match.span(), match.lastgroup or element_name(match[0]))
 
 
 def _without_escapes(tags: Iterable[str]) -> list[str]:
@@ -269,7 +224,7 @@ def _with_spaces(parts: Sequence[str], segment: Segment) -> list[str]:
 
 
 def _keep_lines(state: "StateBlock", first: int, end: int, silent: bool) -> bool:
-    """Parse lines that are markup of some dialect, and the block that belongs to them."""
+    """Parse lines that are markup of some dialect, or a footnote's mark before its text."""
     start = state.bMarks[first] + state.tShift[first]
     limit = state.eMarks[end - 1]
     match = None if state.is_code_block(first) else _KEPT.match(state.src, start, limit)
@@ -278,39 +233,18 @@ def _keep_lines(state: "StateBlock", first: int, end: int, silent: bool) -> bool
         return False
     if silent:
         return True
-    texts = (name for name in match.groupdict() if name.startswith("text") and match[name])
-    text, token = next(texts, None), state.push("kept_open", "", 1)
-    column = (match.start(text) if text else match.end()) - state.src.rfind("\n", 0, start) - 1
-    token.map, token.meta = [first, following], {"column": column}
-    if text:
-        title = state.push("inline", "", 0)
-        title.content, title.map, title.children = match[text].strip(), [first, first + 1], []
-    state.line = following
-    _parse_block_of(state, match, first, following, end)
-    state.line = max(state.line, following)
-    state.push("kept_close", "", -1)
-    return True
-
-
-def _parse_block_of(
-    state: "StateBlock", kept: re.Match[str], first: int, following: int, end: int
-) -> None:
-    """Parse what follows a note's or definition's mark, or is indented under a line of MkDocs."""
-    old = state.blkIndent, state.lineMax
-    old_line = state.bMarks[first], state.tShift[first], state.sCount[first]
-    state.blkIndent = state.sCount[first] + 2
-    if _ITEM.match(kept[0]):
-        state.bMarks[first], state.tShift[first] = kept.end(), 0
+    if match[0].startswith("[^"):
+        token = state.push("footnote", "", 0)
+        line_start = state.src.rfind("\n", 0, start) + 1
+        token.map, token.meta = [first, first + 1], {"column": match.end() - line_start}
+        old = state.blkIndent, state.bMarks[first], state.tShift[first], state.sCount[first]
+        state.blkIndent = state.sCount[first] + 2
+        state.bMarks[first], state.tShift[first] = match.end(), 0
         state.sCount[first] = state.blkIndent
         state.md.block.tokenize(state, first, end)
-    elif kept[0][0] in "!?=":
-        last = following
-        while last < end and (state.isEmpty(last) or state.sCount[last] >= state.blkIndent):
-            last += 1
-        state.lineMax = last
-        state.md.block.tokenize(state, following, last)
-    state.blkIndent, state.lineMax = old
-    state.bMarks[first], state.tShift[first], state.sCount[first] = old_line
+        state.blkIndent, state.bMarks[first], state.tShift[first], state.sCount[first] = old
+    state.line = max(state.line, following)
+    return True
 
 
 class _InlineTags:
@@ -385,11 +319,6 @@ class _InlineTags:
                 end_of_label = self._parser.helpers.parseLinkLabel(state, start)
             before = len(self._notes), len(self._breaks)
             found = rule(state, silent)
-            if end_of_label >= 0 and not found:
-                attributes = _ATTRIBUTE_LIST.match(state.src, end_of_label + 1)
-                if attributes:  # a span of Pandoc
-                    self._notes.append(_Found(start, start + 1, "span"))
-                    self._notes.append(_Found(end_of_label, attributes.end(), "/span"))
             if found and not silent:
                 end, new = state.pos, state.tokens[count:]
                 if name == "link":

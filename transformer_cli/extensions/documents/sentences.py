@@ -7,12 +7,11 @@ from itertools import pairwise
 
 from transformer_cli.base.packages import import_extra
 from transformer_cli.config.languages import base_language
-from transformer_cli.extensions.constraints.placeholders import Protection, find_placeholders
 from transformer_cli.extensions.documents.document import Match, join_lines, without_controls
 from transformer_cli.extensions.documents.inline import Span
-from transformer_cli.extensions.revision.line_revisers import doubt_of
+from transformer_cli.extensions.revision.doubts import doubt_of
 from transformer_cli.inference.translation import Translation
-from transformer_cli.text.lines import GROUPS
+from transformer_cli.text.lines import GROUPS, Group, find_verbatim
 
 _WRAPPED = 50  # least length of a line whose sentence may go on in the next one
 _MOST_CHARACTERS = 4000  # length of the text that sentencex gets at a time
@@ -27,7 +26,7 @@ class LineTranslator:
     translate: Callable[[Sequence[str], bool], Sequence[Translation]]
     """Translates lines, and aligns their words if the second argument says so."""
     src_lang: str  # language of the segments
-    protect: Collection[Protection] = ()  # placeholders that the tokenizer has slots for
+    protect: Collection[Group] = ()  # placeholders that the tokenizer has slots for
     can_align: bool = True  # whether ``translate`` aligns words
     find_matches: Callable[[Sequence[str]], Sequence[Match | None]] = lambda texts: (
         [None] * len(texts)
@@ -37,7 +36,7 @@ class LineTranslator:
     translates_numbers: bool = False  # whether segments without words are, too; see ``TextStats``
 
     @property
-    def placeholders(self) -> tuple[Protection, ...]:
+    def placeholders(self) -> tuple[Group, ...]:
         """What is the same in a translation, whether there are slots for it or not."""
         return (*(own for own in self.protect if own not in GROUPS), *GROUPS)
 
@@ -96,7 +95,7 @@ def translate_texts(
     texts: Sequence[str],
     how: LineTranslator,
     aligned: bool,
-    invented: Collection[Protection] = (),
+    invented: Collection[Group] = (),
 ) -> list[JoinedTranslation]:
     """Translate each text sentence by sentence; the white space between them stays.
 
@@ -116,7 +115,7 @@ def _join(
     text: str,
     spans: Sequence[Span],
     found: Mapping[str, Translation],
-    invented: Collection[Protection],
+    invented: Collection[Group],
 ) -> JoinedTranslation:
     joined, end = "", 0
     src_words: list[Span] = []
@@ -129,7 +128,7 @@ def _join(
         src_words += [match.span() for match in _WORD.finditer(text, *span)]
         # The number of words stays, as alignments count them.
         written = without_controls(translated.text)
-        for _, start, end in reversed(find_placeholders(written, invented)):
+        for _, start, end in reversed(find_verbatim(written, invented)):
             plain = _WORD.sub(lambda word: re.sub(r"\W", "", word[0]) or "-", written[start:end])
             written = written[:start] + plain + written[end:]
         tgt_words += [

@@ -32,7 +32,7 @@ from transformer_cli.extensions.observers.memory import (
     processes_sharing,
 )
 from transformer_cli.inference.engine import Constraint, SearchOptions
-from transformer_cli.inference.torch_engine import pad
+from transformer_cli.inference.search import pad
 from transformer_cli.inference.translation import ignore, never
 from transformer_cli.model.device import empty_cache
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from transformer_cli.base.errors import InputError
 from transformer_cli.inference.engine import Constraint, SearchOptions
-from transformer_cli.inference.torch_engine import pad
+from transformer_cli.inference.search import pad
 from transformer_cli.inference.translation import EncodedLine, Pieces
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.text.lines import is_blank

@@ -1,12 +1,9 @@
-"""The scripts of languages, lines in other scripts, and languages that are close to each other."""
+"""The scripts of languages and letters, and languages that are close to each other."""
 
 import re
 import unicodedata
 
 from transformer_cli.config.languages import base_language, script_code
-
-MIN_SCRIPT_LETTERS = 5  # a line of fewer letters, an abbreviation say, tells no script
-MAX_FOREIGN_SHARE = 0.5  # of a line's letters, in other scripts than its language's
 
 _LATIN, _CYRILLIC, _ARABIC, _DEVANAGARI = ("LATIN",), ("CYRILLIC",), ("ARABIC",), ("DEVANAGARI",)
 _BY_SCRIPTS = {
@@ -85,30 +82,3 @@ def script_of(character: str) -> str | None:
         name = name.removeprefix(width)
     first = name.partition(" ")[0].partition("-")[0]
     return first if first in _NAMES else None
-
-
-class ScriptCheck:
-    """Tells lines that are in no script of a language."""
-
-    def __init__(self, language: str) -> None:
-        self._scripts = scripts_of(language)
-        self._met: set[str] = set()
-        self._foreign: dict[str, str] = {}  # scripts of the letters of others
-
-    def foreign_script(self, line: str) -> str | None:
-        """Return the script that most of a line's letters are in, if the language has not it."""
-        if self._scripts is None or ("LATIN" in self._scripts and line.isascii()):
-            return None
-        # By its different characters, since nearly all lines have none that matters.
-        characters = set(line)
-        for character in characters - self._met:
-            self._met.add(character)
-            script = script_of(character)
-            if script is not None and script not in self._scripts:
-                self._foreign[character] = script
-        if characters.isdisjoint(self._foreign):
-            return None
-        letters = [character for character in line if character.isalpha()]
-        foreign = [letter for letter in letters if letter in self._foreign]
-        is_most = len(foreign) > MAX_FOREIGN_SHARE * len(letters)
-        return self._foreign[foreign[0]] if is_most and len(letters) >= MIN_SCRIPT_LETTERS else None

@@ -34,14 +34,14 @@ class RevisionOptions(ExtraOptions):
 
     def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
         """Return a translator that revises what it finds."""
-        from transformer_cli.extensions.revision import doubts, line_revisers
+        from transformer_cli.extensions.revision import doubts
 
         listed = registry.entries("translate options").values()
-        of_doubts = line_revisers.Doubts(
-            doubts.DoubtFinder(translator.config.data.tgt_lang, line_revisers.may_copy(translator)),
+        reviser = doubts.Doubts(
+            doubts.DoubtFinder(translator.config.data.tgt_lang, doubts.may_copy(translator)),
             is_raw=given.n_best_written is not None,
             falls_back=self.fallback is not None,
             # What reads tables says so.
             tab_advice="".join(each.facts.get("if tabs are lost", "") for each in listed),
         )
-        return replace(translator, revisers=(*translator.revisers, of_doubts))
+        return replace(translator, revisers=(*translator.revisers, reviser))

@@ -2,8 +2,7 @@
 
 import io
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import BinaryIO
@@ -18,14 +17,12 @@ from transformer_cli.base.locations import (
     Location,
     UrlPath,
     find_files,
-    hide_credentials,
     is_here,
     is_local,
     text_path,
     versions,
 )
 from transformer_cli.base.text_files import is_plain, open_text
-from transformer_cli.base.writing import whole_file
 
 
 class Fake(Location):
@@ -40,14 +37,8 @@ class Fake(Location):
     def versions(self, paths: Sequence[Path]) -> list[str | None]:
         return [str(self.kept.get(str(path))) for path in paths]
 
-    def find(self, path: Path) -> tuple[Path, ...]:
+    def find(self, path: Path, sha256: str | None = None) -> tuple[Path, ...]:
         return tuple(map(UrlPath, sorted(self.kept)))
-
-    @contextmanager
-    def publish(self, path: Path) -> Iterator[Path]:
-        temporary = Path("temporary")
-        yield temporary
-        self.kept[str(path)] = temporary.read_bytes()
 
 
 FAKE = Fake()
@@ -81,9 +72,6 @@ def test_a_registered_location_stands_for_files(
     assert is_here(path)
     assert not is_local(path)
     assert not is_plain(path)
-    with whole_file(path.with_name("3.txt")) as temporary:
-        temporary.write_bytes(b"three\n")
-    assert FAKE.kept.pop("fake://a/3.txt") == b"three\n"
 
 
 @pytest.mark.usefixtures("fake")
@@ -92,9 +80,3 @@ def test_a_scheme_that_nothing_provides_is_an_error() -> None:
     assert not is_here(path)
     with pytest.raises(MissingExtraError, match=r"^s3://bucket/x: s3: no such .*; .* here: fake$"):
         open_text(path)
-
-
-def test_logins_are_hidden_also_where_nothing_fetches(fake: None) -> None:
-    text = "me@host https://me:secret@host/a@b: cannot be read"
-    assert hide_credentials(text) == "me@host https://…@host/a@b: cannot be read"
-    assert hide_credentials("'s3://b/x?token=secret': gone") == "'s3://b/x?…': gone"

@@ -12,7 +12,7 @@ import stat
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Literal, cast
 
@@ -20,7 +20,6 @@ from transformer_cli.base import registry
 from transformer_cli.base.errors import (
     CorpusError,
     MissingExtraError,
-    OutputError,
     UsageError,
     shorten_middle,
 )
@@ -45,13 +44,6 @@ class UrlPath(type(Path())):  # type: ignore[misc]
 
     def __fspath__(self) -> str:
         raise UsageError(f"{self}: is an object in a store, where a file is needed; copy it to one")
-
-    def __reduce__(self) -> tuple[type["UrlPath"], tuple[str]]:
-        return UrlPath, (str(self),)
-
-    def as_posix(self) -> str:
-        """Return the URL, on Windows too."""
-        return str(self)
 
     def absolute(self) -> "UrlPath":
         """Return the URL itself."""
@@ -80,27 +72,16 @@ def text_path(text: str) -> Path:
 
 
 def hide_credentials(text: str) -> str:
-    """Return text without the secrets in its URLs, of which an extension knows the forms.
+    """Return text without the secrets in its URLs, which the extension that reads them knows.
 
-    The extension also provides a check of what ``text_path`` gets, which raises ValueError::
+    It also provides a check of what ``text_path`` gets, which raises ValueError::
 
         provides = {"address": {"mine": {"load": "mine:check", "hide": "mine:hide"}}}
     """
     if _LIKE_ADDRESS.search(text):
-        entries = registry.entries("address").values()
-        for entry in entries:
+        for entry in registry.entries("address").values():
             text = entry.load("hide")(text)
-        if not entries:  # what any URL may have
-            text = re.sub(r"(?<=://)[^\s']+", lambda address: _hide_in(address[0]), text)
     return text
-
-
-def _hide_in(address: str) -> str:
-    """Return an address without its login and all that follows its path."""
-    host, slash, path = address.partition("/")
-    shown = (f"…@{host.rpartition('@')[2]}" if "@" in host else host) + slash + path
-    end = re.search("[?#;]", shown)
-    return f"{shown[: end.end()]}…" if end else shown
 
 
 # --- the interface --------------------------------------------------------------------------------
@@ -116,7 +97,7 @@ class Location(ABC):
                                  "zip": {"load": "archives:ZIP", "inside": ".zip",
                                          "magic": b"PK"}}}
 
-    What cannot be read raises CorpusError, and what cannot be written OutputError.
+    What cannot be read raises CorpusError. Only files of this machine are written.
     """
 
     @abstractmethod
@@ -132,38 +113,20 @@ class Location(ABC):
         """
 
     @abstractmethod
-    def find(self, path: Path) -> tuple[Path, ...]:
+    def find(self, path: Path, sha256: str | None = None) -> tuple[Path, ...]:
         """Return what matches a path with the wildcards * and ?, sorted; CorpusError: nothing does.
 
-        A path without wildcards is returned unseen.
+        A path without wildcards is returned unseen. A place that cannot be read piece by piece
+        returns files that it has fetched, whose sum must be ``sha256``.
         """
-
-    def publish(self, path: Path) -> AbstractContextManager[Path]:
-        """Give a temporary file to fill; when the block ends well, it appears at ``path``.
-
-        Before that, ``writing.check_claim`` is called; OutputError says where the file is kept.
-        """
-        raise OutputError(f"{path}: cannot be written there; write a file")
-
-    def check_writable(self, path: Path) -> None:
-        """Make sure, before long work, that ``publish`` can be called, as far as that is known."""
-        raise OutputError(f"{path}: cannot be written there; write a file")
-
-    def fetch(self, path: Path, sha256: str | None = None) -> Path:
-        """Return the path of what is fetched, with the sum ``sha256`` if given; else the path."""
-        return path
-
-    def fetched_from(self, path: Path) -> str | None:
-        """Return the URL of the file that ``fetch`` fetches for a path; None: it fetches none."""
-        return None
 
     def is_here(self, path: Path, sha256: str | None = None) -> bool:
-        """Return whether ``fetch`` would fetch nothing."""
+        """Return whether ``find`` would fetch nothing."""
         return True
 
-    def holds(self, path: Path) -> bool:
-        """Return whether a path leads into one of this place's files, given ``inside``."""
-        return False
+    def fetched_from(self, path: Path) -> str | None:
+        """Return the URL of the file that ``find`` fetches for a path; None: it fetches none."""
+        return None
 
 
 class LocalFiles(Location):
@@ -190,7 +153,7 @@ class LocalFiles(Location):
             return None
         return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
 
-    def find(self, path: Path) -> tuple[Path, ...]:
+    def find(self, path: Path, sha256: str | None = None) -> tuple[Path, ...]:
         """Return the files that match; a path that exists, or has no wildcards, is returned."""
         pattern = str(path)
         if not any(wildcard in pattern for wildcard in "*?") or path.exists():
@@ -222,13 +185,20 @@ def _find_location(path: Path) -> Location | None:
         scheme = path.parts[0].removesuffix(":")
         entry = registry.find("location", scheme) or registry.find("location", "*")
         return None if entry is None else cast(Location, entry.load())
-    name = str(path).lower()
     for entry in registry.entries("location").values():
-        if (ending := entry.facts.get("inside")) and ending in name:
-            location = cast(Location, entry.load())
-            if location.holds(path):
-                return location
+        if (ending := entry.facts.get("inside")) and find_container(path, ending):
+            return cast(Location, entry.load())
     return LOCAL
+
+
+def find_container(path: Path, ending: str) -> Path | None:
+    """Return the file, whose name ends so, that a path leads into; None: there is none."""
+    if ending in str(path).lower():
+        for place in reversed((path, *path.parents)):
+            with suppress(OSError):
+                if place.suffix.lower() == ending and place.is_file():
+                    return place
+    return None
 
 
 def is_local(path: Path) -> bool:
@@ -242,24 +212,18 @@ def open_bytes(path: Path) -> BinaryIO:
 
 
 def find_files(path: Path, sha256: str | None = None) -> tuple[Path, ...]:
-    """Return what a path names, fetched if need be; see ``Location.fetch`` and ``find``."""
-    path = fetch(path, sha256)
-    return locate(path).find(path)
-
-
-def fetch(path: Path, sha256: str | None = None) -> Path:
-    """Return a path as it is, or that of what is fetched; see ``Location.fetch``."""
-    return locate(path).fetch(path, sha256)
+    """Return what a path names, fetched if need be; see ``Location.find``."""
+    return locate(path).find(path, sha256)
 
 
 def is_here(path: Path, sha256: str | None = None) -> bool:
-    """Return whether ``fetch`` would fetch nothing; False where it cannot fetch."""
+    """Return whether ``find_files`` would fetch nothing; False where it cannot fetch."""
     location = _find_location(path)
     return location is not None and location.is_here(path, sha256)
 
 
 def fetched_from(path: Path) -> str | None:
-    """Return the URL of the file that ``fetch`` fetches for a path; None: it fetches none."""
+    """Return the URL of the file that ``find_files`` fetches for a path; None: it fetches none."""
     location = _find_location(path)
     return None if location is None else location.fetched_from(path)
 

@@ -13,16 +13,15 @@ import shutil
 import stat
 import sys
 from collections.abc import Collection, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from io import FileIO
 from itertools import count
 from pathlib import Path
 from secrets import token_hex
 
-from transformer_cli.base.errors import CorpusError, OutputError
+from transformer_cli.base.errors import OutputError
 from transformer_cli.base.files import check_replaceable, is_at, is_stream, sha256
-from transformer_cli.base.locations import is_url, locate, versions
 
 # What stands next to a file that is being written, under its name with one of these endings.
 PARTIAL = ".partial"
@@ -73,7 +72,7 @@ def temporary_path(path: Path) -> Path:
 
 @contextmanager
 def whole_file(path: Path, is_named: bool = False) -> Iterator[Path]:
-    """Give a temporary file to write to; it becomes ``path``, a file or an object, at a good end.
+    """Give a temporary file to write to; it becomes ``path`` at a good end.
 
     If the block raises, nothing is left behind and an older ``path`` is as it was. An OSError names
     ``path``, not the temporary one.
@@ -84,10 +83,6 @@ def whole_file(path: Path, is_named: bool = False) -> Iterator[Path]:
             what a link points to is replaced, and a device or a pipe, such as /dev/null, is written
             to as it is. Otherwise they raise RunError.
     """
-    if is_url(path):
-        with locate(path).publish(path) as temporary:
-            yield temporary
-        return
     if is_named and is_stream(path):
         with name_path_in_error(path):
             yield path
@@ -126,50 +121,30 @@ def claim(*paths: Path | None) -> Iterator[None]:
     """
     named = (path for path in paths if path is not None)
     places = {path.resolve() for path in named if not is_stream(path) or path.is_dir()}
-    with ExitStack() as stack:
-        for place in places - _claimed.keys():
-            stack.enter_context(expect(place, find_version(place)))
-        yield
-
-
-@contextmanager
-def expect(path: Path, version: str | None) -> Iterator[None]:
-    """Let only this version of ``path`` be replaced while the block runs, as ``claim`` does."""
-    is_first = path not in _claimed
-    _claimed.setdefault(path, version)
+    new = places - _claimed.keys()
+    _claimed.update((place, _find_version(place)) for place in new)
     try:
         yield
     finally:
-        if is_first:
-            del _claimed[path]
+        for place in new:
+            del _claimed[place]
 
 
-def find_version(path: Path) -> str | None:
-    """Return what changes with a file or an object; None: it is not there."""
+def _find_version(path: Path) -> str | None:
+    """Return what changes with a file; None: it is not there."""
     try:
-        return versions([path])[0] if is_url(path) else sha256(path)
+        return sha256(path)
     except FileNotFoundError:
         return None
-    except (OSError, CorpusError):  # a directory, or what we may write but not read
+    except OSError:  # a directory, or what we may write but not read
         return ""
-
-
-def check_claim(path: Path, new: str | None = None) -> None:
-    """Raise OutputError if ``path`` is claimed, and someone's change to it would be lost.
-
-    Nothing is lost if it has been deleted, or is the version ``new`` already.
-    """
-    if path in _claimed and find_version(path) not in (None, _claimed[path], new):
-        raise OutputError(
-            f"{path}: was changed by someone else while this command ran, and is left as it is"
-        )
 
 
 def replace_file(file: FileIO, new: Path, path: Path) -> None:
     """Move a finished file into its place; it gets the owner, group and mode of what it replaces.
 
     If ``path`` is claimed, and someone has changed it since, it stays: OutputError says where the
-    new file is instead.
+    new file is instead. Nothing is lost if it has been deleted, or has the same bytes.
 
     Args:
         file: the new file, which is open, and is closed here.
@@ -181,15 +156,16 @@ def replace_file(file: FileIO, new: Path, path: Path) -> None:
             f"{new}: was replaced by someone else while it was written; write to a directory that "
             "only you can change"
         )
-    version = find_version(new)
-    try:
-        check_claim(path, version)
-    except OutputError as error:
+    version = _find_version(new)
+    if path in _claimed and _find_version(path) not in (None, _claimed[path], version):
         file.close()
         names = (f"{path.name}.new{f'-{n}' if n > 1 else ''}" for n in count(1))
         kept = next(to for name in names if not os.path.lexists(to := path.with_name(name)))
         new.replace(kept)
-        raise OutputError(f"{error}; what was to be written is kept in {kept}") from error
+        raise OutputError(
+            f"{path}: was changed by someone else while this command ran, and is left as it is; "
+            f"what was to be written is kept in {kept}"
+        )
     _keep_permissions(file.fileno(), path)
     file.close()  # Windows moves none that is open
     new.replace(path)

@@ -127,9 +127,7 @@ def check_output(
         if other is not None and files.is_same_file(path, other):
             raise UsageError(f"{option} {path}: is the file that {name} reads; name another one")
     if locations.is_url(path):
-        text_files.compressor(path)
-        locations.locate(path).check_writable(path)
-        return
+        raise UsageError(f"{option} {path}: cannot be written there; name a file")
     if path.is_dir():
         raise UsageError(f"{option} {path}: is a directory; give the name of a file")
     if not path.parent.is_dir():

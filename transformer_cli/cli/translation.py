@@ -18,7 +18,7 @@ from transformer_cli.base.errors import (
     TransformerCliError,
     UsageError,
 )
-from transformer_cli.base.locations import is_url, open_regular
+from transformer_cli.base.locations import open_regular
 from transformer_cli.base.messages import bar, log, warn
 from transformer_cli.base.text_files import (
     is_compressed,
@@ -26,7 +26,6 @@ from transformer_cli.base.text_files import (
     open_text,
     text_writer,
 )
-from transformer_cli.base.writing import claim, whole_file
 from transformer_cli.cli.display import describe
 from transformer_cli.cli.options import prefix_errors
 from transformer_cli.cli.process import discard_output
@@ -171,7 +170,7 @@ def load_translator(options: TranslateOptions) -> TextTranslator[SearchEngine]:
 def _write_output(job: Translating, notes: Sequence[Notes]) -> None:
     """Translate the rows, write them under a bar, and report what the user should know of them."""
     options = job.options
-    if options.writes_stream or is_url(options.output):
+    if options.writes_stream:
         with _open_stream(options.output) as file:
             show = partial(print, sep="\n", file=file, flush=job.interactive)
             # A bar and translations on one terminal would get in each other's way.
@@ -318,7 +317,7 @@ def open_input(path: Path, option: str = "-i") -> Iterator[BinaryIO]:
 
 @contextmanager
 def _open_stream(path: Path) -> Iterator[TextIO]:
-    """Open standard output, a device, a pipe or an object, compressed if its name says so."""
+    """Open standard output, a device or a pipe, compressed if its name says so."""
     if str(path) == "-":
         if sys.stdout is None:
             raise InputError("standard output is closed; name a file with -o")
@@ -330,11 +329,7 @@ def _open_stream(path: Path) -> Iterator[TextIO]:
                 raise
         return
     try:
-        with (
-            claim(path),
-            whole_file(path, is_named=True) as target,
-            text_writer(target, path) as file,
-        ):
+        with text_writer(path, path) as file:
             yield file
     except OSError as error:
         error.filename = error.filename or str(path)

@@ -25,7 +25,7 @@ from transformer_cli.base.errors import (
     find_similar,
 )
 from transformer_cli.base.files import check_no_links, is_at, is_stream, read_json
-from transformer_cli.base.locations import is_url, open_regular
+from transformer_cli.base.locations import open_regular
 from transformer_cli.base.packages import __version__
 from transformer_cli.base.text_files import write_text
 from transformer_cli.base.writing import TEMPORARY_END, name_path_in_error, remove_directory
@@ -243,7 +243,7 @@ def check_outside_runs(path: Path, option: str, read: Iterable[Path] = ()) -> No
     """
     runs = map(RunDirectory, read)  # what is none is an error of its own, later
     models = {run.path.resolve() for run in runs if run.config.is_file() or run.only_engine}
-    if is_url(path) or (is_stream(path) and not path.is_dir()):
+    if is_stream(path) and not path.is_dir():
         return
     named = Path(
         os.path.normpath(path.absolute())

@@ -16,7 +16,7 @@ from transformer_cli.base.errors import (
     RunError,
 )
 from transformer_cli.base.files import read_small
-from transformer_cli.base.locations import fetched_from, find_files, is_local, locate, text_path
+from transformer_cli.base.locations import find_files, is_here, is_local, locate, text_path
 from transformer_cli.base.messages import log
 from transformer_cli.base.text_files import write_text
 from transformer_cli.base.writing import TEMPORARY_MARK, remove_leftovers
@@ -208,7 +208,7 @@ def _fixed_differences(run: RunDirectory, config: Config) -> list[Difference]:
 def _is_gone(path: str) -> bool:
     with suppress(CorpusError):  # no file matches its wildcards
         place = text_path(path)
-        return fetched_from(place) is None and not any(map(_is_there, find_files(place)))
+        return is_here(place) and not any(map(_is_there, find_files(place)))
     return True
 
 

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import os
 import re
 import signal
 import sys
@@ -25,7 +24,6 @@ from transformer_cli.base.errors import (
     WorkerError,
 )
 from transformer_cli.base.files import MAX_SMALL_BYTES
-from transformer_cli.base.writing import find_version
 from transformer_cli.cli import translation
 from transformer_cli.cli.declaring import build_options
 from transformer_cli.cli.translate import TranslateOptions
@@ -83,16 +81,8 @@ def in_small_chunks() -> None:
     translator.CHUNK_LINES = 2
 
 
-def without_waiting() -> None:
-    """Take files for settled however new they are."""
-    from transformer_cli.base import locations
-
-    in_small_chunks()
-    locations._SETTLED_NS = 0
-
-
 def signalled_at(where: str, attribute: str, call: int, number: int | None = None) -> None:
-    without_waiting()
+    in_small_chunks()
     signal_at(where, attribute, call, *([] if number is None else [number]))
 
 
@@ -160,15 +150,6 @@ def test_each_file_is_what_it_would_be_alone(
     assert gzip.decompress(expected["e.txt.gz"]) == expected["a.txt"] != b""
 
 
-def test_subdirectories_are_mentioned(training: Training, here: Path) -> None:
-    (here / "in" / "below" / "x.txt").write_text("1\n")
-    (here / "in" / ".git").mkdir()
-    (here / "in" / ".git" / "x.txt").write_text("1\n")
-    first, count = translate(training, here).err.splitlines()
-    assert first == "1 subdirectory is not translated; to translate one, name it with -i"
-    assert count == "translated 5 of 5 files"
-
-
 def test_a_pattern_names_some(training: Training, here: Path, expected: dict[str, bytes]) -> None:
     assert translate(training, here, inputs="in/?.txt").code == 0
     assert visible(here / "out") == {name: expected[name] for name in TEXTS}
@@ -226,17 +207,11 @@ def test_lines_that_are_cut_are_told_once_a_file(training: Training, here: Path)
 # --- run again ------------------------------------------------------------------------------------
 
 
-def test_what_is_there_is_neither_read_nor_translated_again(training: Training, here: Path) -> None:
-    assert translate(training, here, before=without_waiting).code == 0
+def test_what_is_there_is_not_translated_again(training: Training, here: Path) -> None:
+    assert translate(training, here).code == 0
     before = visible(here / "out")
-    finished = killed_before(training, here, "sha256")
+    finished = killed_before(training, here, "write_rows", where=LINES)
     assert finished.err == "translated 0 of 5 files; already there: 5\n"
-    # A copy has other times, and the same bytes: it is read.
-    os.utime(here / "in" / "a.txt", (1, 1))
-    os.utime(here / "out" / "c.txt", (1, 1))
-    assert killed_before(training, here, "sha256").code == -signal.SIGKILL
-    assert killed_before(training, here, "write_rows", where=LINES).err == finished.err
-    assert killed_before(training, here, "sha256").code == 0
     assert visible(here / "out") == before
 
 
@@ -394,19 +369,19 @@ def test_a_file_that_kills_workers_has_failed_alone(
         open_directory(here / "out", settings) as directory,
         pytest.raises(InputError, match="1 of 3 files could not be translated"),
     ):
-        many_files._translate_all(tasks, _Killing(), directory, len(tasks))
+        many_files._translate_all(tasks, _Killing(), directory)
     assert f"error: {here / 'in' / 'c.txt'}: the workers have died\n" in capsys.readouterr().err
     assert visible(here / "out").keys() == {"a.txt", "d.txt"}
 
 
 @pytest.mark.long
 def test_a_record_of_very_many_files_is_read_again(tmp_path: Path) -> None:
-    state = FileState(input_key="", input_sha256="0" * 64, output_key="", output_sha256="0" * 64)
+    state = FileState(input_sha256="0" * 64, output_sha256="0" * 64)
     with open_directory(tmp_path, {}) as directory:
-        directory._record.files.update({f"{number:5000}": state for number in range(4000)})
+        directory._record.files.update({f"{number:5000}": state for number in range(5000)})
     assert (tmp_path / RECORD).stat().st_size > MAX_SMALL_BYTES
     with open_directory(tmp_path, {}) as directory:
-        assert directory.state(f"{3999:5000}") == state
+        assert directory.begin(tmp_path / f"{3999:5000}") == state
 
 
 # --- mistakes of the command line -----------------------------------------------------------------
@@ -560,9 +535,9 @@ def test_what_someone_saves_while_workers_translate_is_kept(
     assert str(caught.value).endswith(f"what was to be written is kept in {new}")
     # Another worker may have written the same bytes. What is replaced keeps its mode.
     path.chmod(0o640)
-    for version in (find_version(path), None):
-        known = replace(task, expected=version)
-        assert many_files.translate_file(known).state is not None
+    for text in ("older\n", new.read_text()):
+        path.write_text(text)
+        assert many_files.translate_file(task).state is not None
         assert path.read_bytes() == new.read_bytes()
         assert path.stat().st_mode & 0o777 == 0o640
     assert visible(here / "out").keys() == {name, new.name}

@@ -1,6 +1,5 @@
 """Open a configured source, in the format that it is in."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 from transformer_cli.base import registry
 from transformer_cli.base.artifact import mtime_key_of
 from transformer_cli.base.errors import CorpusError, MissingExtraError, UsageError
-from transformer_cli.base.locations import LOCAL, compile_wildcards, fetch, find_files, locate
+from transformer_cli.base.locations import LOCAL, compile_wildcards, find_files, locate
 from transformer_cli.base.text_files import is_compressed
 from transformer_cli.data.corpus import ConcatenatedSources, ParallelFiles
 from transformer_cli.extensions.corpora.po import PoReader
@@ -131,10 +130,8 @@ def _open_text_files(
 
     Where no two files are alike in that, as of 'de/*' and 'en/*', they are in sorted order.
     """
-    src, tgt = map(fetch, (src, tgt), sums)
-    src_files, tgt_files = find_files(src), find_files(tgt)
-    src_wildcards, tgt_wildcards = (compile_wildcards(path.as_posix()) for path in (src, tgt))
-    of_src, of_tgt = _by_parts(src_wildcards, src_files), _by_parts(tgt_wildcards, tgt_files)
+    src_files, tgt_files = map(find_files, (src, tgt), sums)
+    of_src, of_tgt = _by_parts(src, src_files), _by_parts(tgt, tgt_files)
     if of_src.keys() & of_tgt.keys():
         # Names alone do not tell: 'a.de' goes before 'a.x.de', and 'a.x.en' before 'a.en', say.
         for own, others, pattern in ((of_src, of_tgt, tgt), (of_tgt, of_src, src)):
@@ -153,11 +150,15 @@ def _open_text_files(
     return TextFilesReader(tuple(ParallelFiles(*pair) for pair in pairs))
 
 
-def _by_parts(wildcards: re.Pattern[str], files: Sequence[Path]) -> dict[tuple[str, ...], Path]:
+def _by_parts(pattern: Path, files: Sequence[Path]) -> dict[tuple[str, ...], Path]:
     """Return files by the parts of their names that wildcards stand for."""
     found = {}
+    # What is fetched is elsewhere, but the end of its path is the same.
+    begin = next((at for at, part in enumerate(pattern.parts) if set(part) & {"*", "?"}), -1)
+    end = pattern.parts[begin:]
+    wildcards = compile_wildcards("/".join(end))
     for file in files:
-        match = wildcards.fullmatch(file.as_posix())
+        match = wildcards.fullmatch("/".join(file.parts[-len(end) :]))
         # None: on Windows, more files match than do here, as case is no matter there.
         found[match.groups() if match else (file.name,)] = file
     return found

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from transformer_cli.base.locations import is_url
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli.translate import InputOptions, TranslateOptions
 
 with lazy_imports():
-    from transformer_cli.base import locations
     from transformer_cli.extensions.many_files import command
 
 if TYPE_CHECKING:
@@ -25,9 +25,7 @@ class ManyFilesOptions(InputOptions):
     def matches(self, given: TranslateOptions) -> bool:
         path = given.input_
         has_wildcards = any(sign in str(path) for sign in "*?")
-        if locations.is_url(path):
-            return has_wildcards
-        return path.is_dir() or (has_wildcards and not path.exists())
+        return path.is_dir() or (has_wildcards and not is_url(path) and not path.exists())
 
     def find_problems(self, given: TranslateOptions) -> Iterator[str]:
         """Yield what is wrong with options that are for one file."""

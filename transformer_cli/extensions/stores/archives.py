@@ -11,7 +11,13 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, BinaryIO
 
 from transformer_cli.base.errors import CorpusError, MissingTextError, did_you_mean, size
-from transformer_cli.base.locations import LOCAL, Location, compile_wildcards, open_regular
+from transformer_cli.base.locations import (
+    LOCAL,
+    Location,
+    compile_wildcards,
+    find_container,
+    open_regular,
+)
 from transformer_cli.extensions.stores.objects import Reader
 
 if TYPE_CHECKING:
@@ -28,9 +34,6 @@ _READ_BYTES = 1 << 17
 
 class ZipArchives(Location):
     """The files in zip archives of this machine."""
-
-    def holds(self, path: Path) -> bool:
-        return _find_archive(path) is not None
 
     def open(self, path: Path, once: bool = False) -> BinaryIO:
         archive, name = _split(path)
@@ -51,7 +54,7 @@ class ZipArchives(Location):
     def versions(self, paths: Sequence[Path]) -> list[str | None]:
         return LOCAL.versions([_split(path)[0] for path in paths])
 
-    def find(self, path: Path) -> tuple[Path, ...]:
+    def find(self, path: Path, sha256: str | None = None) -> tuple[Path, ...]:
         if not any(wildcard in str(path) for wildcard in "*?"):
             return (path,)
         archive, pattern = _split(path)
@@ -71,18 +74,9 @@ class ZipArchives(Location):
 ZIP = ZipArchives()
 
 
-def _find_archive(path: Path) -> Path | None:
-    """Return the zip archive that a path goes through; None: there is none."""
-    for place in reversed((path, *path.parents)):
-        with suppress(OSError):
-            if place.suffix.lower() == ".zip" and place.is_file():
-                return place
-    return None
-
-
 def _split(path: Path) -> tuple[Path, str]:
     """Return the archive of a path, and the name in it; that of the archive itself is ''."""
-    archive = _find_archive(path)
+    archive = find_container(path, ".zip")
     if archive is None:
         raise MissingTextError(f"{path}: there is no such archive any more")
     return archive, "" if path == archive else path.relative_to(archive).as_posix()

@@ -18,7 +18,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 from transformer_cli.base.artifact import Artifact, Record, read_record, write_record
 from transformer_cli.base.errors import CorpusError, make_visible, size
 from transformer_cli.base.files import cache_directory, sha256 as sum_of
-from transformer_cli.base.locations import UrlPath
+from transformer_cli.base.locations import UrlPath, find_files
 from transformer_cli.base.writing import remove_directory, remove_leftovers
 from transformer_cli.extensions.stores.addresses import hide_credentials
 from transformer_cli.extensions.stores.objects import Objects, call_in_time
@@ -99,12 +99,12 @@ def find(url: str, sha256: str | None = None) -> Path | None:
 class WebFiles(Objects):
     """Files of the web, which are fetched as text for training, and else read where they are."""
 
-    def fetch(self, path: Path, sha256: str | None = None) -> Path:
+    def find(self, path: Path, sha256: str | None = None) -> tuple[Path, ...]:
         url, name = _split(path)
         if "*" in url or "?" in url:
             problem = "* and ? are wildcards for files in a zip archive only; give the URL of one "
             raise CorpusError(f"{path}: {problem}file")
-        return fetch(url, sha256) / name
+        return find_files(fetch(url, sha256) / name)
 
     def fetched_from(self, path: Path) -> str:
         return _split(path)[0]

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from transformer_cli.base.errors import CorpusError, MissingExtraError
 from transformer_cli.base.files import sha256
-from transformer_cli.base.locations import UrlPath, fetch as fetch_file, is_here
 from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.data.kinds import CorpusKind
+from transformer_cli.extensions.stores import fetching
 from transformer_cli.extensions.stores.settings import Multi30kData
 
 # The SHA-256 of every packed file, as it stands at the commit below.
@@ -98,14 +98,13 @@ def _find(name: str) -> Path | None:
                 f"{SHA256[name][:12]}); delete it and it is downloaded again"
             )
         return path
-    url = UrlPath(BASE_URL + name)
-    return fetch_file(url, SHA256[name]) if is_here(url, SHA256[name]) else None
+    return fetching.find(BASE_URL + name, SHA256[name])
 
 
 def _download(split: str, lang: str) -> Path:
     name = f"{split}.{lang}.gz"
     try:
-        return fetch_file(UrlPath(BASE_URL + name), SHA256[name])
+        return fetching.fetch(BASE_URL + name, SHA256[name])
     except (CorpusError, MissingExtraError) as error:
         raise CorpusError(
             f"{error}; it is not in {'; nor in '.join(_directories().values())}: put "

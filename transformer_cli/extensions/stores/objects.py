@@ -2,13 +2,11 @@
 
 fsspec knows the stores, takes credentials from each store's own settings, and tries again what
 fails. An object is read as a stream, by ranges, each time that its text is asked for: nothing of it
-is kept on a disk, and any number of machines reads at once. It is written as a local file first,
-and uploaded as a whole.
+is kept on a disk, and any number of machines reads at once. Nothing is written to a store.
 """
 
 import io
 import re
-import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -20,11 +18,9 @@ from typing import Any, BinaryIO, TypeVar
 from transformer_cli.base.errors import (
     CorpusError,
     MissingExtraError,
-    OutputError,
 )
 from transformer_cli.base.locations import Location, compile_wildcards, text_path
 from transformer_cli.base.packages import import_extra
-from transformer_cli.base.writing import check_claim
 from transformer_cli.extensions.stores.addresses import hide_credentials
 
 T = TypeVar("T")
@@ -38,7 +34,6 @@ _READ_BYTES = 1 << 20
 _VERSIONS = ("ETag", "etag", "blob_id", "mtime")
 """Of S3; of Google and Azure; of the Hub; of stores that are file systems."""
 _MAX_OBJECTS = 100_000
-_WITH_BUCKETS = ("s3:", "s3a:", "gs:", "gcs:")
 
 
 class Objects(Location):
@@ -69,26 +64,14 @@ class Objects(Location):
             for info in _find_infos(paths)
         ]
 
-    def find(self, path: Path) -> tuple[Path, ...]:
+    def find(self, path: Path, sha256: str | None = None) -> tuple[Path, ...]:
         if not any(wildcard in str(path) for wildcard in "*?"):
             return (path,)
-        objects = self.glob(path)
-        if not objects:
-            raise CorpusError(f"{path}: no object matches; check the URL")
-        return objects
-
-    def glob(self, pattern: Path) -> tuple[Path, ...]:
-        """Return the objects that match a URL with the wildcards * and ?, sorted.
-
-        Raises:
-            CorpusError: the store cannot be asked, or too many objects match.
-            MissingExtraError: the package that knows the store is not installed.
-        """
-        with _naming_errors(pattern):
-            store, name = _find_store(pattern)
+        with _naming_errors(path):
+            store, name = _find_store(path)
             names = re.sub(r"\*+", "*", name).replace("[", "[[]")
             found = call_in_time(_MOST_SECONDS, store.glob, names, detail=True)
-        scheme = str(pattern).partition("://")[0]
+        scheme = str(path).partition("://")[0]
         urls = [
             name if "://" in name else f"{scheme}://{name.lstrip('/')}"
             for name, info in found.items()
@@ -96,50 +79,16 @@ class Objects(Location):
         ]
         if len(urls) > _MAX_OBJECTS:
             problem = f"{len(urls):,} objects match, more than {_MAX_OBJECTS:,}"
-            raise CorpusError(f"{pattern}: {problem}; join them to larger ones, or name fewer")
+            raise CorpusError(f"{path}: {problem}; join them to larger ones, or name fewer")
+        if not urls:
+            raise CorpusError(f"{path}: no object matches; check the URL")
         # A store's listing is not trusted: it might lead elsewhere.
-        matching = compile_wildcards(str(pattern))
+        matching = compile_wildcards(str(path))
         try:
             return tuple(text_path(url) for url in sorted(urls) if matching.fullmatch(url))
         except ValueError as error:
             problem = f"matches what no file can be named like; {error}"
-            raise CorpusError(f"{pattern}: {problem}") from None
-
-    @contextmanager
-    def publish(self, path: Path) -> Iterator[Path]:
-        """Give a temporary file to fill; it becomes the object when the block ends well.
-
-        If it cannot be uploaded, or is claimed and was changed, OutputError says where the file is:
-        it may have taken hours.
-        """
-        import tempfile
-
-        directory = Path(tempfile.mkdtemp(prefix="transformer-cli-"))
-        temporary, is_kept = directory / "object", False
-        try:
-            yield temporary
-            try:
-                check_claim(path)
-                with _naming_errors(path, OutputError):
-                    store, name = _find_store(path)
-                    store.put_file(str(temporary), name)
-            except OutputError as error:
-                is_kept = True
-                kept = f"what was to be written is kept in {temporary}"
-                raise OutputError(f"{error}; {kept}") from error
-        finally:
-            if not is_kept:
-                shutil.rmtree(directory, ignore_errors=True)
-
-    def check_writable(self, path: Path) -> None:
-        """Make sure that an object's store and bucket are there; raise OutputError.
-
-        Whether the object can be written is found out only then.
-        """
-        with _naming_errors(path, OutputError), suppress(PermissionError):  # perhaps it may write
-            store, name = _find_store(path)
-            if path.parts[0] in _WITH_BUCKETS:
-                call_in_time(_MOST_SECONDS, store.info, name.partition("/")[0])
+            raise CorpusError(f"{path}: {problem}") from None
 
 
 OBJECTS = Objects()
@@ -203,25 +152,22 @@ def _find_store(path: Path) -> tuple[Any, str]:
 
 
 @contextmanager
-def _naming_errors(
-    path: Path, kind: type[CorpusError | OutputError] = CorpusError
-) -> Iterator[None]:
+def _naming_errors(path: Path) -> Iterator[None]:
     """Turn errors of any store's library into one that names the object."""
     try:
         yield
     except (CorpusError, MissingExtraError):
         raise
     except FileNotFoundError as error:
-        raise kind(f"{path}: there is no such object or bucket; check the URL") from error
+        raise CorpusError(f"{path}: there is no such object or bucket; check the URL") from error
     except Exception as error:
         missing = getattr(error.__cause__, "name", None)
         if isinstance(error, ImportError) and missing:
             problem = f"needs the package {missing}, which is not installed; pip install {missing}"
             raise MissingExtraError(f"{path}: {problem}") from error
         reason = hide_credentials(" ".join(str(error).split()))[:200] or type(error).__name__
-        done = "read" if kind is CorpusError else "written"
-        raise kind(
-            f"{path}: cannot be {done} ({reason}); check the URL, the network, and the credentials "
+        raise CorpusError(
+            f"{path}: cannot be read ({reason}); check the URL, the network, and the credentials "
             "in the store's own settings or the environment"
         ) from error
 

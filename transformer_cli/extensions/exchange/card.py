@@ -1,8 +1,9 @@
 """The model card of an exported model, for readers and for the Hugging Face Hub."""
 
 import json
+import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -19,6 +20,7 @@ from transformer_cli.config.data_schema import (
     ToyData,
 )
 from transformer_cli.config.schema import Config
+from transformer_cli.config.setting_tree import iter_leaves, join_keys
 from transformer_cli.evaluation.best_checkpoint import read_validated_by
 from transformer_cli.evaluation.scores import measure
 from transformer_cli.extensions.corpora.settings import CorpusData, SourceConfig, added_sources
@@ -27,7 +29,7 @@ from transformer_cli.extensions.exchange.imported import find_import_source
 from transformer_cli.extensions.exchange.settings import ImportedData
 from transformer_cli.model.transformer import count_parameters
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.metrics_log import read_records, validations
+from transformer_cli.runs.metrics_log import read_records
 from transformer_cli.runs.trained_model import TrainedModel
 
 _CARD = """\
@@ -115,12 +117,17 @@ def write_card(
 def _score(run: RunDirectory, trained: TrainedModel) -> ValidationScore | None:
     """Return the validation scores of these weights; None: they were not validated."""
     begun = read_validated_by(run)
-    for record in reversed(validations(read_records(run.metrics))):
+    for record in reversed(read_records(run.metrics)):
         is_of_these = trained.checkpoint.name == f"step-{record['step']:08d}"
-        if begun and is_of_these and record["bleu"] is not None:
-            names = [name for name in Metrics().by_name() if record[name] is not None]
-            scores = {name: record[name] for name in names}
-            return ValidationScore(record["step"], scores, Metrics(begun.tokenize))
+        if begun and is_of_these and record["kind"] == "validation":
+            found = {name: record.get(name) for name in Metrics().by_name()}
+            scores = {
+                name: value
+                for name, value in found.items()
+                if isinstance(value, float) and math.isfinite(value)
+            }
+            if "bleu" in scores:
+                return ValidationScore(record["step"], scores, Metrics(begun.tokenize))
     return None
 
 
@@ -238,16 +245,9 @@ def _settings(config: Config) -> str:
     """Return a Markdown table of the settings that differ from the defaults."""
     left_out: Any = {"data": True, "init": True, "tokenizer": {"kind"}}
     changed = config.model_dump(mode="json", exclude_defaults=True, exclude=left_out)
-    rows = [f"| `{key}` | {_cell(value)} |" for key, value in _flatten(changed)]
+    leaves = iter_leaves(changed) if changed else ()
+    rows = [f"| `{join_keys(keys)}` | {_cell(value)} |" for keys, value in leaves]
     return "\n".join(["| setting | value |", "|---|---|", *rows]) + "\n"
-
-
-def _flatten(settings: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
-    for key, value in settings.items():
-        if isinstance(value, dict):
-            yield from _flatten(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
 
 
 def _quote(name: str) -> str:

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from transformer_cli.base.metrics import METRICS, USUAL, Metric, Metrics
-from transformer_cli.runs.metrics_log import Record, number, validations
+from transformer_cli.extensions.report.recorded_numbers import number, validations
+from transformer_cli.runs.metrics_log import Record
 
 STEP = "optimizer step"
 _TWO_ROLES = ("val", "train")

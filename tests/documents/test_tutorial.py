@@ -71,7 +71,7 @@ def test_the_sweep_tutorial_leads_to_a_p_value(is_whole: bool, tmp_path: Path) -
         if followed == 1:
             _shorten(tmp_path / "configs" / "toy.yaml")
         if followed == 2:
-            assert out.startswith("0 of 10 runs have finished\n")
+            assert out.startswith("0 of 8 runs have finished\n")
             if not is_whole:
                 return
     assert followed == 4

@@ -2,7 +2,7 @@
 
 import pytest
 
-from transformer_cli.base.errors import duration, size
+from transformer_cli.base.messages import duration, size
 from transformer_cli.config.schema import ModelConfig
 from transformer_cli.model.transformer import build_model, count_parameters
 from transformer_cli.text.vocabulary import PAD_ID

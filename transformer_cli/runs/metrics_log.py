@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from transformer_cli.base.errors import RunError
 from transformer_cli.base.locations import open_regular
-from transformer_cli.base.metrics import METRICS
 from transformer_cli.base.packages import __version__
 from transformer_cli.base.text_files import write_text
+from transformer_cli.config.choices import METRICS
 
 if TYPE_CHECKING:
     import torch

@@ -82,10 +82,6 @@ class CorpusKind(ABC, Generic[D]):
             OSError: the text cannot be written.
         """
 
-    def find_change(self, directory: Path) -> str | None:
-        """Return a warning, 'setting: what', if a begun run's text is not what it would be now."""
-        return None
-
 
 class FilesKind(CorpusKind[FilesData]):
     """Pairs of text files."""

@@ -191,7 +191,6 @@ def check_texts(request: TrainRequest, run: RunDirectory, executor: Executor) ->
     parts = open_training_parts(data, place)
     entries = registry.entries("text_check").values()
     checks: list[ExperimentCheck] = [entry.load()(data, place, parts, **about) for entry in entries]
-    notes = [open_kind(data).find_change(run.corpus)] if is_begun else []
     try:
         for check in checks:
             check.check_scored()
@@ -205,7 +204,7 @@ def check_texts(request: TrainRequest, run: RunDirectory, executor: Executor) ->
             check.conclude(text_sha256, is_known, executor)
         return read_val(data, train, place)
     finally:
-        for note in filter(None, [*notes, *(note for check in checks for note in check.notes)]):
+        for note in (note for check in checks for note in check.notes):
             where, _, finding = note.partition(": ")
             warn(where, finding)
 

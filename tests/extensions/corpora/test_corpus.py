@@ -135,23 +135,6 @@ def test_before_a_run_is_begun_changed_sources_are_read_again(tmp_path: Path) ->
     assert "sources[0] a.de: 211 pairs" in again.err
 
 
-def test_a_begun_run_warns_that_its_sources_have_changed(tmp_path: Path) -> None:
-    write_sources(tmp_path)
-    said = "warning: data.sources: the text has changed since the run began"
-    for change, is_told in (
-        (lambda path: None, False),
-        (lambda path: path.touch(), False),
-        (lambda path: path.write_text(path.read_text().replace("rot", "blau")), True),
-        (lambda path: path.unlink(), False),
-    ):
-        change(tmp_path / "a.de")
-        trained = run(
-            *("train", "corpus.yaml", "--run-dir", "run", "--set", "training.max_steps=1"),
-            cwd=tmp_path,
-        )
-        assert (trained.code, said in trained.err) == (0, is_told), trained.err
-
-
 @pytest.mark.long
 def test_a_lost_file_is_written_again_while_the_sources_are_as_they_were(tmp_path: Path) -> None:
     write_sources(tmp_path)

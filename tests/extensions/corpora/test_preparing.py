@@ -180,24 +180,6 @@ def test_what_changes_the_sources_is_noticed(tmp_path: Path) -> None:
     assert not is_prepared(data, tmp_path / "corpus")
 
 
-def test_changed_sources_are_told_if_that_costs_little(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source, made = write(tmp_path, "a", numbered(0, 40)), tmp_path / "corpus"
-    data = corpus([source])
-    prepare(data, made)
-    assert not preparing.has_changed(data, made)
-    write(tmp_path, "a", numbered(0, 41))
-    assert preparing.has_changed(data, made)
-    elsewhere = {"src": "https://example.org/a.de", "tgt": "https://example.org/a.en"}
-    assert not preparing.has_changed(corpus([source, elsewhere]), made)
-    with monkeypatch.context() as patched:
-        patched.setattr(preparing, "_MOST_COMPARED_BYTES", 100)
-        assert not preparing.has_changed(data, made)
-    (tmp_path / "a.0").unlink()
-    assert not preparing.has_changed(data, made)
-
-
 def test_nothing_is_left_of_a_failure(tmp_path: Path) -> None:
     data = corpus([write(tmp_path, "a", numbered(0, 4))])
     with pytest.raises(ConfigError, match=r"data\.split: 3 pairs for val and 2 for test"):

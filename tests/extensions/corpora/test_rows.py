@@ -78,32 +78,6 @@ def test_a_header_with_a_translation_is_refused_at_its_line() -> None:
             written(b"de\ttranslation\n" + rows, where)
 
 
-def test_parquet_is_kept_or_refused(tmp_path: Path) -> None:
-    pyarrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    where, path = TextColumn("parquet", "de"), tmp_path / "x.parquet"
-
-    def rows(columns: list[Any], names: list[str]) -> list[str]:
-        parquet.write_table(pyarrow.table([pyarrow.array(["x"]), *columns], ["de", *names]), path)
-        found = read_rows(where, io.BytesIO(), str(path))
-        return [row.to_line("new") for row in found]
-
-    floats = pyarrow.array([[1.5, float("nan"), float("inf")]])
-    assert rows([floats], ["n"]) == ['{"de": "x", "n": [1.5, null, null], "translation": "new"}']
-    entries = pyarrow.array([[("binary", 0.5)]], pyarrow.map_(pyarrow.string(), pyarrow.float64()))
-    assert '"m": [["binary", 0.5]]' in rows([entries], ["m"])[0]
-    with pytest.raises(CorpusError, match=r"x.parquet: has two columns 'n'; rename one$"):
-        rows([floats, floats], ["n", "n"])
-    for bad, name in [
-        (pyarrow.array([b"x"]), "image"),
-        (pyarrow.array([{"bytes": b"x"}]), "image.bytes"),
-        (pyarrow.array([[b"x"]]), "image.(element|item)"),
-        (pyarrow.array([b"x"]).dictionary_encode(), "image"),
-    ]:
-        with pytest.raises(CorpusError, match=f"x.parquet: column '{name}' is of type .*binary"):
-            rows([bad], ["image"])
-
-
 def test_rows_are_as_wide_as_the_first_line() -> None:
     data = b"id\ttext\tnote\n1\tx\n2\ty\tz\n"
     found = written(data, TextColumn("tsv", "text"), "one\ttwo")
@@ -180,7 +154,6 @@ def test_a_row_that_cannot_be_kept_is_an_error(
         ("-", "2", None, TextColumn("tsv", 2)),
         ("-", None, "de", TextColumn("jsonl", "de")),
         ("x.jsonl.xz", None, "de", TextColumn("jsonl", "de")),
-        ("x.parquet", None, "de", TextColumn("parquet", "de")),
     ],
 )
 def test_name_and_options_say_what_is_read(
@@ -194,8 +167,8 @@ def test_name_and_options_say_what_is_read(
     [
         ("x.tsv", None, None, r"^x.tsv: is a table; say where its text is with --src-column N"),
         ("x.jsonl", None, None, r"^x.jsonl: is a table; .* --src-field NAME"),
-        ("x.parquet", "1", None, r"^--src-column: is for TSV; x.parquet needs --src-field NAME"),
-        ("x.tsv", None, "de", r"^--src-field: is for JSONL and Parquet; x.tsv needs --src-column"),
+        ("x.jsonl", "1", None, r"^--src-column: is for TSV; x.jsonl needs --src-field NAME"),
+        ("x.tsv", None, "de", r"^--src-field: is for JSONL; x.tsv needs --src-column"),
         ("x.tsv", "1", "de", r"leave one out"),
     ],
 )

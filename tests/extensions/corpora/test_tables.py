@@ -68,18 +68,6 @@ def test_records_get_a_field(training: Training, here: Path, expected: list[str]
     assert [record["translation"][0]["text"] for record in parse(scored)] == expected
 
 
-def test_rows_of_parquet_become_records(
-    training: Training, here: Path, expected: list[str]
-) -> None:
-    pyarrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    parquet.write_table(pyarrow.Table.from_pylist(RECORDS), here / "in.parquet")
-    found = translate(training, here, "-i", "in.parquet", "--src-field", "text")
-    records = parse(found)
-    assert [record.pop("translation") for record in records] == expected
-    assert records == RECORDS
-
-
 def test_an_interrupted_table_goes_on(training: Training, here: Path, expected: list[str]) -> None:
     options = ["-i", "in.tsv", "--src-column", "text", "-o", "out.tsv"]
     go_on = partial(run, "translate", training.run, cwd=here)
@@ -106,7 +94,6 @@ def test_an_interrupted_table_goes_on(training: Training, here: Path, expected: 
             2,
             "-o: rows of in.tsv are written as TSV",
         ),
-        (["-i", "in.txt", "-o", "o.parquet"], 2, "not Parquet; rename -o"),
         (["-i", "in.tsv", "--src-column", "1", "--scores"], 2, "which TSV cannot hold"),
         (["-i", "in.txt", "--src-field", "x"], 1, "in.txt:1: invalid JSON"),
     ],

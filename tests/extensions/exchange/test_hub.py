@@ -12,6 +12,7 @@ import pytest
 import yaml
 from cli.conftest import TINY, Training
 from cli.process import assert_refused, run
+from copied_text import FILES
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
@@ -81,6 +82,9 @@ def test_the_layout_is_the_hubs(training: Training, exported: Path) -> None:
     assert config["transformer_cli_version"] == __version__
     assert config["src_vocab_size"] == config["tgt_vocab_size"] == 10
     kept = load_config(training.run / "config.yaml").model_dump(mode="json")
+    # The names of files without their directories.
+    for pair in (kept["data"]["train"], kept["data"]["val"], *kept["data"]["test"].values()):
+        pair.update({side: Path(pair[side]).name for side in ("src", "tgt")})
     assert config["settings"] == kept
     with safe_open(exported / "model.safetensors", "pt") as weights:
         assert weights.metadata() == {"format": "pt"}
@@ -96,10 +100,12 @@ def test_it_translates_and_is_scored_as_its_run(training: Training, exported: Pa
     ours = run("translate", training.run, stdin=SOURCE)
     assert ours.out.count("\n") == 4
     assert run("translate", exported, stdin=SOURCE) == ours
+    texts = ("--src", FILES / "test.src", "--ref", FILES / "test.tgt")
     scores, ours_scores = (
-        json.loads(run("evaluate", path, "--json").out) for path in (exported, training.run)
+        json.loads(run("evaluate", path, *texts, "--json").out) for path in (exported, training.run)
     )
     assert (scores.pop("checkpoint"), scores.pop("step")) == (str(exported), None)
+    scores.pop("seen", None)  # which the exported one does not know
     assert scores == {key: ours_scores[key] for key in scores}
 
 

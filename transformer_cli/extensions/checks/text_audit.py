@@ -1,9 +1,9 @@
-"""An audit of an experiment's text: mistakes, shifted sides, and scored pairs that are trained on.
+"""An audit of an experiment's text: mistakes, and shifted sides.
 
 ``train`` has it done before training, and refuses mistakes; ``check`` reports all that is found.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import Executor, Future
 from dataclasses import replace
 from itertools import islice
@@ -21,7 +21,6 @@ from transformer_cli.data.corpus import (
     StreamedText,
     check_pairs,
     in_batches,
-    keep_full,
 )
 from transformer_cli.data.kinds import (
     default_split,
@@ -34,12 +33,9 @@ from transformer_cli.extensions.revision.doubts import ScriptCheck
 from transformer_cli.extensions.revision.foreign_scripts import scripts_of
 
 _MOSTLY = 0.5  # share of a text from which it is shifted as a whole
-_LARGE_OVERLAP = 0.01  # share of a split that is trained on, from which it is worth a line
 _LOOKED_AT = 1000  # pairs of a split whose script is looked at
 # First pairs of a text that are looked at, at 20 µs each.
 _MOST_PAIRS = 1_000_000
-_LOOKED_FOR = 20_000
-"""First pairs of a split that are looked for in the training text."""
 
 
 class TextAudit:
@@ -90,7 +86,7 @@ class TextAudit:
                 self.conclude_scored(name, text.stats.text_sha256)
 
     def expect(self, scored: Sources) -> None:
-        """Check the names of all files; the training text will be searched for the scored ones."""
+        """Check the names of all files."""
         self._scored = dict(scored)
         for mistake in _find_mistaken_files(self._data, self._trained, scored):
             self._refuse(mistake)
@@ -124,43 +120,26 @@ class TextAudit:
                 self._refuse(f"{name}: its text is the training text")
         if is_known:
             return
-        wanted = {
-            name: _absolute(source)
-            for name, source in self._scored.items()
-            if isinstance(source, ParallelFiles)
-        }
-        trained_on: dict[str, set[tuple[str, str]]] = {name: set() for name in wanted}
-        looks = [
-            (name, self._submit(source, wanted, executor)) for name, source in self._trained.items()
-        ]
+        looks = [(name, self._submit(source, executor)) for name, source in self._trained.items()]
         for name, look in looks:
             seen = look.result()
             self._conclude_pairs(name, seen)
-            for split, pairs in seen.trained_on.items():
-                trained_on[split] |= pairs
             bad = getattr(self._trained[name], "bad", None)  # units of formats that are not lines
             if bad is not None and bad.count:
                 found = f"{bad.count:,} of {bad.units:,} units cannot be read ({bad.why})"
-                self.notes.append(f"{name}: {found}")
-        for name, pairs in trained_on.items():
-            most = len(_first_pairs(wanted[name]))
-            if pairs and len(pairs) >= _LARGE_OVERLAP * most:
-                found = f"{len(pairs):,} of {most:,} pairs are trained on too"
                 self.notes.append(f"{name}: {found}")
 
     def conclude_scored(self, name: str, text_sha256: str) -> None:
         """Look at a text that is scored, whose SHA-256 is given, and note what is found."""
         self._sums[name] = text_sha256
-        self._conclude_pairs(name, self._submit(self._scored[name], {}, None).result())
+        self._conclude_pairs(name, self._submit(self._scored[name], None).result())
 
-    def _submit(
-        self, source: PairSource, wanted: "Mapping[str, ParallelFiles]", executor: Executor | None
-    ) -> "Future[_Seen]":
+    def _submit(self, source: PairSource, executor: Executor | None) -> "Future[_Seen]":
         if isinstance(source, ParallelFiles):
             source = _absolute(source)
         else:  # which may be anything, so that it stays here
             executor = None
-        return (executor or SerialExecutor()).submit(_look_at, source, wanted, self._most_pairs)
+        return (executor or SerialExecutor()).submit(_look_at, source, self._most_pairs)
 
     def _conclude_pairs(self, name: str, seen: "_Seen") -> None:
         if seen.full and seen.copies == seen.full and not self._one_language:
@@ -198,29 +177,19 @@ class _Seen(NamedTuple):
     copies: int
     """Of these, the targets with letters that are their sources."""
     shifts: list[Shift]
-    trained_on: dict[str, set[tuple[str, str]]]
-    """Its pairs that are in the splits looked for, by split."""
 
 
-def _first_pairs(files: ParallelFiles) -> set[tuple[str, str]]:
-    return set(islice(keep_full(files.pairs()), _LOOKED_FOR))
-
-
-def _look_at(source: PairSource, wanted: Mapping[str, ParallelFiles], most: int) -> _Seen:
-    """Look at the first pairs of a text, for shifted sides, copies and pairs of other splits."""
+def _look_at(source: PairSource, most: int) -> _Seen:
+    """Look at the first pairs of a text, for shifted sides and copies."""
     shifts, full, copies = ShiftCheck(), 0, 0
-    looked_for = {name: _first_pairs(files) for name, files in wanted.items()}
-    found: dict[str, set[tuple[str, str]]] = {name: set() for name in wanted}
     for batch in in_batches(source.pairs()):
         shifts.add(batch)
         stats = check_pairs(batch)
         full += stats.full
         copies += stats.copied
-        for name, pairs in looked_for.items():
-            found[name] |= pairs.intersection(batch)
         if shifts.pairs >= most:
             break
-    return _Seen(shifts.pairs, full, copies, shifts.find_shifts(), found)
+    return _Seen(shifts.pairs, full, copies, shifts.find_shifts())
 
 
 def _absolute(files: ParallelFiles) -> ParallelFiles:

@@ -92,16 +92,6 @@ class SourcesKind(CorpusKind[CorpusData]):
         for line in describe_record(prepare_corpus(self.data, directory, executor)):
             log(line)
 
-    def find_change(self, directory: Path) -> str | None:
-        from transformer_cli.extensions.corpora.preparing import has_changed
-
-        if not has_changed(self.data, directory):
-            return None
-        return (
-            "data.sources: the text has changed since the run began, and the run goes on with what "
-            "it was; for the new text, choose another --run-dir, or start again with --overwrite"
-        )
-
 
 def describe_record(record: prepared.CorpusRecord) -> Iterator[str]:
     """Yield a line about each source: how many pairs it has, and how many are kept."""

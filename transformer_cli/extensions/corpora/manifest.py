@@ -1,7 +1,7 @@
 """What this extension adds, as plain data."""
 
 api = 1
-TABLES = (".tsv", ".jsonl", ".parquet")
+TABLES = (".tsv", ".jsonl")
 """Endings of tables, of which translate reads a column or a field."""
 
 needs = ("checks", "revision")

@@ -17,7 +17,7 @@ with lazy_imports():
 if TYPE_CHECKING:
     from transformer_cli.cli.translation import InputFormat
 
-TableFormat = Literal["tsv", "jsonl", "parquet"]
+TableFormat = Literal["tsv", "jsonl"]
 _FORMATS: dict[str, Any] = {ending: ending.removeprefix(".") for ending in TABLES}
 
 
@@ -37,7 +37,7 @@ class TableOptions(InputOptions):
         str | None, option("N|NAME", "TSV: column of the text, from 1, or its header.")
     ] = None
     src_field: Annotated[
-        str | None, option("NAME", "JSONL, Parquet: field of the text, as in translation.de.")
+        str | None, option("NAME", "JSONL: field of the text, as in translation.de.")
     ] = None
 
     def matches(self, given: TranslateOptions) -> bool:
@@ -52,12 +52,10 @@ class TableOptions(InputOptions):
         written = format_of(given.output)
         if given.kind is self:
             self.check_one(given)
-            own = "tsv" if self.find_text(given).format == "tsv" else "jsonl"
+            own = self.find_text(given).format
             if written not in (None, own):
                 problem = f"rows of {given.input_} are written as {own.upper()}"
                 raise UsageError(f"translate: -o: {problem}; give a name that ends with .{own}")
-        elif written == "parquet":
-            raise UsageError("translate: writes text, TSV and JSONL, not Parquet; rename -o")
         elif written and (written == "tsv" or given.n_best_written is None):
             raise UsageError(f"translate: -o {given.output}: lines of text are no table; rename -o")
 

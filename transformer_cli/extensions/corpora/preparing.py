@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from transformer_cli.base.artifact import sum_json
-from transformer_cli.base.errors import CorpusError, TransformerCliError
+from transformer_cli.base.errors import CorpusError
 from transformer_cli.base.messages import show_progress
 from transformer_cli.base.workers import SerialExecutor, find_executor
 from transformer_cli.base.writing import remove_leftovers
@@ -55,7 +55,6 @@ _MOST_AHEAD = 64
 """Parts that may wait for workers."""
 MIN_BYTES_FOR_WORKERS = 1 << 24
 """Text that is worth the second that it takes to start workers."""
-_MOST_COMPARED_BYTES = 1 << 28  # packed or not: a run that goes on waits for seconds at most
 
 
 def prepare_corpus(
@@ -90,21 +89,6 @@ def is_prepared(data: CorpusData, directory: Path) -> bool:
     if mtime_key is not None and mtime_key == record.mtime_key:
         return True
     return record.made_of == {"sources": sources.source_sha256()}
-
-
-def has_changed(data: CorpusData, directory: Path) -> bool:
-    """Return whether the sources are here, and are not what ``directory`` records.
-
-    What would have to be fetched, or is large, is not read for that.
-    """
-    is_recorded = prepared.read_corpus_record(directory) is not None
-    if not is_recorded or not all(source.is_local for source in data.sources):
-        return False
-    try:
-        size = sum(count_bytes(source.reader) for source in _open_sources(data))
-        return size <= _MOST_COMPARED_BYTES and not is_prepared(data, directory)
-    except (TransformerCliError, OSError):  # a source is gone, or its package
-        return False
 
 
 @dataclass(frozen=True)

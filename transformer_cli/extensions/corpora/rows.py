@@ -1,4 +1,4 @@
-"""Rows of a table, translated as lines: TSV stays TSV, JSONL and Parquet are written as JSONL.
+"""Rows of a table, translated as lines: TSV stays TSV, and JSONL stays JSONL.
 
 The other columns are as they were, and the translation is in a new column or field.
 """
@@ -7,12 +7,10 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, BinaryIO
 from uuid import uuid4
 
 from transformer_cli.base.errors import CorpusError
-from transformer_cli.base.locations import text_path
 from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.cli.translation import Row, RowFormat
 from transformer_cli.config.choices import DecodingErrors
@@ -22,7 +20,6 @@ from transformer_cli.extensions.corpora.tables import (
     check_no_commas,
     get_text,
     read_jsonl_table,
-    read_parquet_table,
     read_tsv,
     too_few_columns,
 )
@@ -48,20 +45,16 @@ def read_rows(
 
     Args:
         where: the table's format, and where in it the text is.
-        file: the table, open; Parquet is read by its name.
+        file: the table, open.
         name: the file's name.
         errors: 'replace' writes U+FFFD for what is not UTF-8.
         is_json: whether translations are JSON, for rows that are JSON too.
 
     Raises:
         CorpusError: a row cannot be read, or there is a translation already.
-        MissingExtraError: pyarrow, which reads Parquet, is not installed.
     """
     if where.format == "tsv":
         yield from _tsv_rows(where.key, file, name, errors)
-    elif where.format == "parquet":
-        records = read_parquet_table(text_path(name))
-        yield from _json_rows(records, f"{name}: row ", str(where.key), is_json)
     else:
         records = read_jsonl_table(file, name, errors)
         yield from _json_rows(records, f"{name}:", str(where.key), is_json)
@@ -163,7 +156,6 @@ class TableFormat(RowFormat):
     """Tables: their rows are translated as lines."""
 
     def __init__(self, where: TextColumn) -> None:
-        self.has_lines = where.format != "parquet"
         self._where = where
 
     def read(
@@ -174,7 +166,3 @@ class TableFormat(RowFormat):
 
     def fingerprint(self) -> dict[str, str]:
         return {"table": f"{self._where.format} {self._where.key!r}"}
-
-    def output_name(self, path: Path) -> str:
-        """Return the name of a file's translation: Parquet is written as JSONL."""
-        return path.with_suffix(".jsonl").name if self._where.format == "parquet" else path.name

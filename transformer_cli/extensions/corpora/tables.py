@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from math import isfinite
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
@@ -34,7 +33,6 @@ from transformer_cli.text.lines import bounded_lines
 SEPARATED_BY_TABS = "columns are separated by tabs, so save it as TSV"
 # Few, as a file of some kilobytes may hold the same long text in all its rows.
 _BATCH_ROWS = 16
-_BINARY = re.compile("(large_|fixed_size_)?binary")
 _TEXT_TYPES = ("string", "large_string", "string_view")
 _BUFFER_BYTES = 1 << 16
 _MAX_DEPTH = 9  # of fields within fields that are shown
@@ -64,11 +62,11 @@ def find_text(path: Path, column: str | None, field: str | None) -> TextColumn:
     table = format_of(path)
     match table, column, field:
         case _, str(), str():
-            problem = "--src-column is for TSV, --src-field for JSONL and Parquet; leave one out"
-        case "jsonl" | "parquet", str(), None:
+            problem = "--src-column is for TSV, --src-field for JSONL; leave one out"
+        case "jsonl", str(), None:
             problem = f"--src-column: is for TSV; {path} needs --src-field NAME"
         case "tsv", None, str():
-            problem = f"--src-field: is for JSONL and Parquet; {path} needs --src-column"
+            problem = f"--src-field: is for JSONL; {path} needs --src-column"
         case _, str(), None:
             return TextColumn("tsv", int(column) if re.fullmatch("[0-9]{1,9}", column) else column)
         case _, None, str():
@@ -266,38 +264,6 @@ def _rows(batch: Any) -> Iterator[dict[str, Any] | None]:
                 yield from batch.slice(index, 1).to_pylist()
             except UnicodeDecodeError:
                 yield None
-
-
-def read_parquet_table(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the rows of a file that are to be written as JSON; a float that JSON lacks is None.
-
-    Raises:
-        CorpusError: as ``read_parquet``; or a row cannot be read, or a column not be written.
-        MissingExtraError: pyarrow is not installed.
-    """
-    with open_parquet(path) as file:
-        names = set()
-        for name, kind in _field_types(file.schema_arrow):
-            if name in names:
-                raise CorpusError(f"{path}: has two columns '{name}'; rename one")
-            names.add(name)
-            if _BINARY.match(kind):
-                problem = f"column '{name}' is of type {kind}, which JSON cannot hold"
-                raise CorpusError(f"{path}: {problem}; remove it, or make it text")
-    for number, row in read_parquet(path):
-        if isinstance(row, CorpusError):
-            raise CorpusError(f"{row}; {ROW_ADVICE}")
-        yield number, _without_nan(row)
-
-
-def _without_nan(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if isfinite(value) else None
-    if isinstance(value, dict):
-        return {name: _without_nan(inner) for name, inner in value.items()}
-    if isinstance(value, (list, tuple)):  # tuples are entries of maps
-        return [_without_nan(inner) for inner in value]
-    return value
 
 
 def _field_types(fields: Iterable[Any], prefix: str = "") -> Iterator[tuple[str, str]]:

@@ -4,7 +4,6 @@ import html
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
 from html.parser import HTMLParser
 from itertools import groupby
 from typing import NamedTuple
@@ -50,26 +49,11 @@ class _Event(NamedTuple):
     start: int
     kind: str  # text, comment, or start, single or end of an element
     name: str = ""
-    translates: bool | None = None  # what the element says
+    is_left: bool = False  # whether an element is not translated, with all that is in it
 
     @property
     def is_inline(self) -> bool:
         return not _BLOCK.fullmatch(self.name)
-
-
-@dataclass
-class _Scope:
-    """An element that is still open and says whether its text is translated."""
-
-    element: _Event
-    translates: bool
-    depth: int = 1  # of elements of its name
-    is_cut: bool = False  # by an element in it that is translated
-
-    def is_closed_by(self, event: _Event) -> bool:
-        if event.name == self.element.name:
-            self.depth += {"start": 1, "end": -1}.get(event.kind, 0)
-        return not self.depth
 
 
 class _Piece(NamedTuple):
@@ -121,40 +105,25 @@ class HtmlDocument(Document):
 
     def _read(self) -> None:
         run: list[_Piece] = []
-        scopes: list[_Scope] = []
-        left_from = 0  # where what is not translated begins
+        left: _Event | None = None  # an element that is still open, and not translated
+        depth = 0  # of elements of its name
         starts = [*(event.start for event in self._events), len(self.text)]
         for event, end in zip(self._events, starts[1:], strict=True):
-            scope = scopes[-1] if scopes else None
-            is_over = scope is not None and scope.is_closed_by(event)
-            if is_over:
-                scopes.pop()
-            if scope and not scope.translates:
-                element = scope.element
-                if is_over and element.is_inline:
-                    run.append(_Piece(left_from, end, f"/{element.name}" if scope.is_cut else ""))
-                if is_over or not event.translates or _LEFT.fullmatch(element.name):
-                    continue
-                if element.is_inline and run and scope.is_cut:
-                    run[-1] = run[-1]._replace(end=event.start)
-                elif element.is_inline and left_from < event.start:
-                    name = "" if scope.is_cut else element.name
-                    run.append(_Piece(left_from, event.start, name))
-                scope.is_cut = True
-                scopes.append(_Scope(event, True))
-            elif event.translates is False:
+            if left is not None:
+                if event.name == left.name:
+                    depth += {"start": 1, "end": -1}.get(event.kind, 0)
+                if not depth:
+                    run += [_Piece(left.start, end)] if left.is_inline else []
+                    left = None
+            elif event.is_left:
                 run = run if event.is_inline else self._end_run(run)
-                scopes.append(_Scope(event, False))
-                left_from = event.start
-                continue
-            run = self._read_event(run, event, end)
-            if is_over:
-                left_from = end
-                run = run if scopes[-1].element.is_inline else self._end_run(run)
+                left, depth = event, 1
+            else:
+                run = self._read_event(run, event, end)
         self._end_run(run)
-        if scopes:
-            start, _, name, _ = scopes[0].element
-            self.leave(self._line(start), f"all from <{name[:40]}> on, which has no end")
+        if left is not None:
+            problem = f"all from <{left.name[:40]}> on, which has no end"
+            self.leave(self._line(left.start), problem)
 
     def _read_event(self, run: list[_Piece], event: _Event, end: int) -> list[_Piece]:
         """Return a run with what is found next, or an empty one behind its end."""
@@ -246,19 +215,18 @@ class _Parser(HTMLParser):
         self.feed(text)
         self.close()
 
-    def _add(self, kind: str, name: str = "", translates: bool | None = None) -> None:
+    def _add(self, kind: str, name: str = "", is_left: bool = False) -> None:
         line, column = self.getpos()
-        self.events.append(_Event(self._starts[line - 1] + column, kind, name, translates))
+        self.events.append(_Event(self._starts[line - 1] + column, kind, name, is_left))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if _VOID.fullmatch(tag):
             self._add("single", tag)
             return
         given = {name: value or "" for name, value in attrs}
-        translates = {"yes": True, "": True, "no": False}.get(given.get("translate", "-").lower())
-        if _LEFT.fullmatch(tag) or "notranslate" in given.get("class", "").split():
-            translates = False
-        self._add("start", tag, translates)
+        says_no = given.get("translate", "").lower() == "no"
+        is_left = says_no or "notranslate" in given.get("class", "").split()
+        self._add("start", tag, is_left or _LEFT.fullmatch(tag) is not None)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self._add("single", tag)

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -19,6 +19,7 @@ from transformer_cli.config.data_schema import (
     ToyData,
 )
 from transformer_cli.config.schema import Config
+from transformer_cli.config.setting_tree import iter_leaves, join_keys
 from transformer_cli.evaluation.best_checkpoint import read_validated_by
 from transformer_cli.evaluation.scores import USUAL, Metrics, measure
 from transformer_cli.extensions.corpora.settings import CorpusData, SourceConfig, added_sources
@@ -238,16 +239,9 @@ def _settings(config: Config) -> str:
     """Return a Markdown table of the settings that differ from the defaults."""
     left_out: Any = {"data": True, "init": True, "tokenizer": {"kind"}}
     changed = config.model_dump(mode="json", exclude_defaults=True, exclude=left_out)
-    rows = [f"| `{key}` | {_cell(value)} |" for key, value in _flatten(changed)]
+    leaves = iter_leaves(changed) if changed else ()
+    rows = [f"| `{join_keys(keys)}` | {_cell(value)} |" for keys, value in leaves]
     return "\n".join(["| setting | value |", "|---|---|", *rows]) + "\n"
-
-
-def _flatten(settings: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
-    for key, value in settings.items():
-        if isinstance(value, dict):
-            yield from _flatten(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
 
 
 def _quote(name: str) -> str:

@@ -296,13 +296,6 @@ def _group_tables(groups: Sequence[Entry]) -> Iterator[str]:
         yield from (*_group_table(METRICS[key].label, names, scores), "")
 
 
-def format_group_scores(
-    head: str, names: Sequence[str], metric: "seed_statistics.MetricComparison"
-) -> list[str]:
-    """Return the lines of a table of groups by one metric."""
-    return _group_table(head, names, [report_score(metric, n) for n in range(len(names))])
-
-
 def report_score(metric: "seed_statistics.MetricComparison", number: int) -> dict[str, Any]:
     """Return what there is to say of one group by one metric."""
     score = metric.groups[number]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import cycle, islice
 
 from transformer_cli.base.errors import TransformerCliError
+from transformer_cli.base.files import read_small
 from transformer_cli.base.locations import open_regular
 from transformer_cli.base.messages import log
 from transformer_cli.base.text_files import write_text
@@ -142,7 +143,7 @@ class Runner:
             return
         if job.stdout is not None:
             out = self.directory.file(job.name, ".out")
-            write_text(job.stdout, out.read_text(encoding="utf-8"))
+            write_text(job.stdout, read_small(out).decode())
             out.unlink()
         self.directory.finish(job)
 

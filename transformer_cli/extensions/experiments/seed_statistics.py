@@ -63,10 +63,9 @@ class MetricComparison:
 def compare_groups(
     translations: Sequence[Sequence[Sequence[str]]],
     references: Sequence[str],
-    reference_group: int | None = 0,
     metrics: Metrics = USUAL,
 ) -> dict[str, MetricComparison]:
-    """Score groups of runs by each metric, and test their differences from the reference group.
+    """Score groups of runs by each metric, and test their differences from the first group.
 
     Translations are by group, by run of another seed, by sentence: at least one of each. References
     are raw lines. Scores are those of ``evaluation.scores.score``.
@@ -80,8 +79,8 @@ def compare_groups(
             groups.append(summarize([score for score, _ in scored]))
             shares.append(np.stack([of_sentences for _, of_sentences in scored]))
         for number, own in enumerate(shares):
-            if reference_group is not None and number != reference_group:
-                groups[number].difference = compare_means(own, shares[reference_group])
+            if number:
+                groups[number].difference = compare_means(own, shares[0])
         _correct_by_holm(groups)
         compared[name] = MetricComparison(str(metric.get_signature()), groups)
     return compared

@@ -64,21 +64,19 @@ def test_the_summary_by_hand(run: RunDirectory) -> None:
     rows = {name: sides for name, *sides in summarize_sides(run.load_config(), data)}
     assert rows["lines"] == ["3", "3"]
     assert rows["tokens"] == [str(3 + 2 + 2), str(2 + 1 + 5)]
-    assert rows["types"] == ["4", "5"]  # a b c d; x y z w v
-    assert [size.split()[0] for size in rows["vocabulary"]] == [str(4 + 2), str(4 + 2)]
+    assert rows["vocabulary"] == [str(4 + 2), str(4 + 2)]
     assert rows["unknown in val"] == ["33.33%", "50.00%"]  # a *e* b; x *q* *r* y
     # Of lengths 2, 2, 3 and 1, 2, 5: half of the lines have at most 2 tokens, nine in ten do not.
     lengths = [sides for name, sides in rows.items() if name.startswith("tokens a line")]
     assert lengths == [["2/3/3/3", "2/5/5/5"]]
 
 
-def test_subwords_have_a_size_and_no_types(run: RunDirectory) -> None:
+def test_subwords_have_a_size(run: RunDirectory) -> None:
     lines = ["der alte mann", "die alte frau", "das kleine kind", "ein hund und ein mann"]
     pairs = [(line, line[::-1]) for line in lines]
     data = prepared(run, pairs, pairs[:1], SUBWORDS)[1]
     rows = {name: sides for name, *sides in summarize_sides(run.load_config(), data)}
-    assert rows["types"] == ["-", "-"]
-    assert [size.split()[0] for size in rows["vocabulary"]] == ["20", "20"]
+    assert rows["vocabulary"] == ["20", "20"]
     assert rows["unknown in val"] == ["0.00%", "0.00%"]
 
 

@@ -3,25 +3,6 @@
 import pytest
 
 from transformer_cli.base.messages import duration, size
-from transformer_cli.config.schema import ModelConfig
-from transformer_cli.model.transformer import build_model, count_parameters
-from transformer_cli.text.vocabulary import PAD_ID
-from transformer_cli.training.summary import count_parameters_by_part
-
-
-@pytest.mark.parametrize(
-    ("tying", "embeddings", "output"),
-    [("none", 2 * 10 * 8, 80 + 10), ("output", 2 * 10 * 8, 10), ("all", 10 * 8, 10)],
-)
-def test_parts_that_share_weights_count_them_once(tying: str, embeddings: int, output: int) -> None:
-    config = ModelConfig.model_validate(
-        {"d_model": 8, "num_heads": 2, "d_ff": 16, "tying": tying, "norm": "pre"}
-    )
-    model = build_model(config, 10, 10, PAD_ID, seed=1)
-    counts = count_parameters_by_part(model)
-    assert list(counts) == ["embeddings", "encoder", "decoder", "output"]
-    assert (counts["embeddings"], counts["output"]) == (embeddings, output)
-    assert sum(counts.values()) == count_parameters(model)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import signal
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -131,27 +130,21 @@ def _open_training(
     begun = None if request.overwrite else run
     earlier = metrics_log.last_session(run.metrics) if begun else {}
     dtype = devices.choose_training_precision(given.precision, device, earlier.get("precision"))
-    notes: list[str] = []
-    metrics, select = best_checkpoint.metrics_of_training(config, begun, notes.append)
+    metrics, select = best_checkpoint.metrics_of_training(config, begun, log)
     is_there = ranks.is_main and begun is not None and begun.config.is_file()
     previous = run.load_config() if is_there else None
+    state = initialize.load_newest_state(begun) if begun else None
     with ranks.init(device) as ranks, preparation.open_data(request, ranks) as data:
         for observer in observers:
             observer.check(config, data.vocab_sizes, device, ranks)
         trainer = preparation.build_trainer(config, data, run, device, dtype, ranks)
         validator = evaluations.build_validator(config, data, trainer, metrics, select)
-        for note in notes:  # on scores, once the training is sure to begin
-            log(note)
-        yield summary.PlannedTraining(request, data, trainer, validator, observers, previous)
+        yield summary.PlannedTraining(request, data, trainer, validator, observers, previous, state)
 
 
 def _preview(planned: "summary.PlannedTraining") -> str:
     """Return the summary, without training."""
-    trainer, run = planned.trainer, planned.run
-    state = None if planned.request.overwrite else initialize.load_newest_state(run)
-    is_complete = state is not None and state.is_final(planned.config.training)
-    trainer.step = 0 if state is None else state.step
-    planned = replace(planned, is_complete=is_complete)
+    planned.trainer.step = planned.state.step if planned.state else 0
     return "\n".join(align_columns(summary.summarize_training(planned), left=2))
 
 
@@ -166,7 +159,6 @@ def _run(planned: "summary.PlannedTraining") -> "tuple[sessions.Session, int | N
         planned.validator,
         planned.observers,
     )
-    planned = replace(planned, is_complete=session.is_finished)
     if trainer.ranks.is_main:
         root = planned.request.root
         initialize.record_settings(run, planned.config, root, session.is_finished)

@@ -122,8 +122,16 @@ def initialize_run(
     """Initialize a run directory, which the caller has locked; see ``begin_run``."""
     with _name_run_in_error(run):
         run.check_is_run_or_empty()
-        _remove_outdated(run, config, overwrite)
         run.path.mkdir(parents=True, exist_ok=True)
+        # We hold the lock, so temporary files in our places are a dead process'.
+        remove_leftovers(run.path, LOCKED, UNLOCKED)
+        for directory in filter(Path.is_dir, (run.checkpoints, run.encoded, run.corpus)):
+            remove_leftovers(directory, ours=("*",))
+        if run.config.is_file():
+            check_resumable(run, config)
+            # Without a checkpoint, no setting binds: data of other settings is made again.
+            if not run.has_checkpoints and (overwrite or is_data_outdated(run, config)):
+                run.remove_data()
         if not run.has_checkpoints or not run.config.is_file():
             _record(run, config, records)
         run.checkpoints.mkdir(exist_ok=True)
@@ -142,19 +150,6 @@ def _name_run_in_error(run: RunDirectory) -> Iterator[None]:
         named = named.parent if TEMPORARY_MARK in named.name else named
         where = named if named.is_relative_to(run.path) else run.path
         raise RunError(f"{where}: cannot be written: {error.strerror or error}") from error
-
-
-def _remove_outdated(run: RunDirectory, config: Config, overwrite: bool) -> None:
-    # We hold the lock, so temporary files in our places are a dead process'.
-    if run.path.is_dir():
-        remove_leftovers(run.path, LOCKED, UNLOCKED)
-    for directory in filter(Path.is_dir, (run.checkpoints, run.encoded, run.corpus)):
-        remove_leftovers(directory, ours=("*",))
-    if run.config.is_file():
-        check_resumable(run, config)
-        # Without a checkpoint, no setting binds: data that depends on other ones is made again.
-        if not run.has_checkpoints and (overwrite or is_data_outdated(run, config)):
-            run.remove_data()
 
 
 # --- what resuming compares -----------------------------------------------------------------------

@@ -4,7 +4,7 @@ import json
 import math
 import os
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +15,6 @@ from transformer_cli.base.errors import RunError
 from transformer_cli.base.locations import open_regular
 from transformer_cli.base.packages import __version__
 from transformer_cli.base.text_files import write_text
-from transformer_cli.config.choices import METRICS
 
 if TYPE_CHECKING:
     import torch
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 Record = dict[str, Any]
 _MAX_BYTES = 1 << 26  # records of ten million steps; each takes several times its size of memory
 _MAX_LINE_BYTES = 1 << 20
-_MEASURED = (*(name for name, metric in METRICS.items() if not metric.is_thorough), "perplexity")
 
 
 @dataclass(frozen=True)
@@ -85,25 +83,6 @@ def read_records(path: Path) -> list[Record]:
             f"{path}: cannot be read ({error.strerror}); restore it, or delete it"
         ) from error
     return records
-
-
-def validations(records: Iterable[Record]) -> list[Record]:
-    """Return the steps and metrics of validations; invalid metrics are None."""
-    return [
-        {"step": record["step"], **{key: number(record, key) for key in _MEASURED}}
-        for record in records
-        if record["kind"] == "validation"
-    ]
-
-
-def number(record: Record, key: str) -> float | None:
-    """Return a record's number; None if it is missing or not finite."""
-    value = record.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    with suppress(OverflowError):  # an integer too large for a float
-        return value if math.isfinite(value) else None
-    return None
 
 
 SESSION_KIND = "session"  # kind of the record that each session of a training begins with

@@ -5,6 +5,7 @@ Around every optimizer: clipping, the average of the weights, and skipped non-fi
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -68,11 +69,12 @@ class _Part(NamedTuple):
     weights: dict[str, nn.Parameter]
 
 
-class Update(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class Update:
     """What the host reads of a step: this rank's losses, and whether the weights were updated."""
 
-    loss: float
-    nll_loss: float
+    loss: float  # what training minimises, summed over target tokens
+    nll_loss: float  # negative log-likelihood, summed likewise
     loss_on_all_ranks: float
     gradient_norm: float  # before clipping
     is_finite: bool
@@ -152,7 +154,13 @@ class Optimizer:
             part.optimizer.zero_grad()
         if not is_finite:
             loss = nll_loss = 0.0
-        return Update(loss, nll_loss, loss_of_all, norm_read, is_finite)
+        return Update(
+            loss=loss,
+            nll_loss=nll_loss,
+            loss_on_all_ranks=loss_of_all,
+            gradient_norm=norm_read,
+            is_finite=is_finite,
+        )
 
     def average_with_initial(self) -> None:
         """Compute the average with the initial weights, if ``init_share`` asks for it."""

@@ -222,55 +222,83 @@ def read_val(data: DataConfig, train: StreamedText, place: Path | None = None) -
 
 
 def prepare_data(
-    config: Config,
-    texts: Texts,
-    run: RunDirectory,
-    executor: Executor | None = None,
+    config: Config, texts: Texts, run: RunDirectory, executor: Executor | None = None
 ) -> PreparedData:
     """Learn or copy tokenizers and encode the training text unless the run has them; encode val."""
-    executor = executor or SerialExecutor()
     tokenizers = _prepare_tokenizers(config, run, texts.train)
-    _check_can_sample(config, tokenizers)
-    expected = (texts.train.stats.text_sha256, tokenizer.fingerprint(run.tokenizer))
     try:
-        store = open_store(run.encoded, *expected)
-        if store is not None:
-            record = store_artifact(run.encoded).update(store.record, stats=texts.train.stats)
-            store = EncodedStore(run.encoded, record)
-        else:
-            run.remove_data(run.encoded)
-            load: Load = partial(load_once, run.tokenizer.absolute(), expected[1])
-            if len(texts.train) < MIN_PAIRS_FOR_WORKERS:
-                executor, load = SerialExecutor(), lambda: tokenizers
-            store = write_store(run.encoded, texts.train, load, expected[1], executor)
-        data = _complete(config, run, texts, tokenizers, store)
+        _encode(texts.train, run, tokenizers, executor or SerialExecutor())
+        return _open(config, run, texts)
     except OSError as error:
         reason = error.strerror or error
         raise RunError(f"{run.encoded}: cannot be written: {reason}") from error
-    return data
+
+
+def _encode(
+    text: StreamedText, run: RunDirectory, tokenizers: Tokenizers, executor: Executor
+) -> None:
+    """Encode the training text, unless the run has it."""
+    expected = (text.stats.text_sha256, tokenizer.fingerprint(run.tokenizer))
+    if (store := open_store(run.encoded, *expected)) is not None:
+        store_artifact(run.encoded).update(store.record, stats=text.stats)
+        return
+    run.remove_data(run.encoded)
+    load: Load = partial(load_once, run.tokenizer.absolute(), expected[1])
+    if len(text) < MIN_PAIRS_FOR_WORKERS:
+        executor, load = SerialExecutor(), lambda: tokenizers
+    write_store(run.encoded, text, load, expected[1], executor)
 
 
 def open_prepared_data(config: Config, run: RunDirectory) -> PreparedData:
     """Open prepared data, without a lock, without writing, and without reading it all again."""
-    stats = read_stats(run.encoded)
-    if stats is not None and run.tokenizer.is_dir():
-        place = run.text_place
-        texts = read_val(
-            config.data, StreamedText(open_training_text(config.data, place), stats), place
-        )
-        tokenizers = tokenizer.load_tokenizers(run.tokenizer)
-        _check_can_sample(config, tokenizers)
-        expected = (stats.text_sha256, tokenizer.fingerprint(run.tokenizer))
-        store = open_store(run.encoded, *expected)
-        if store is not None and tokenizer.load_text_sha256(run.tokenizer) == stats.text_sha256:
-            return _complete(config, run, texts, tokenizers, store)
-    raise RunError(
+    place, stats = run.text_place, read_stats(run.encoded)
+    if stats is None or not run.tokenizer.is_dir():
+        raise _no_data(run)
+    train = StreamedText(open_training_text(config.data, place), stats)
+    return _open(config, run, read_val(config.data, train, place))
+
+
+def _open(config: Config, run: RunDirectory, texts: Texts) -> PreparedData:
+    """Open what a run has of its texts, encode val, and choose the pairs to train on."""
+    place, stats = run.text_place, texts.train.stats
+    if tokenizer.load_text_sha256(run.tokenizer) != stats.text_sha256:
+        raise _no_data(run)
+    tokenizers = tokenizer.load_tokenizers(run.tokenizer)
+    store = open_store(run.encoded, stats.text_sha256, tokenizer.fingerprint(run.tokenizer))
+    if store is None:
+        raise _no_data(run)
+    mixing = [entry.load() for entry in find_mixing(config.data)]
+    mixed = (mix(config, place, stats, tokenizers, store) for mix in mixing)
+    pairs = next(filter(None, mixed), None) or ShardedStore(store, config.training.max_length)
+    return PreparedData(texts, tokenizers, store, pairs, encode_text(texts.val, tokenizers))
+
+
+def _no_data(run: RunDirectory) -> RunError:
+    return RunError(
         f"{run.encoded}: missing, or does not belong to {run.tokenizer}; make both with: "
         "transformer-cli vocab CONFIG"
     )
 
 
-def _check_can_sample(config: Config, tokenizers: Tokenizers) -> None:
+def _prepare_tokenizers(config: Config, run: RunDirectory, text: StreamedText) -> Tokenizers:
+    """Return the run's tokenizers, learned or copied unless it has them."""
+    stats = text.stats
+    if not _can_reuse_tokenizers(config, run, stats.text_sha256):
+        traits = {"letterless": stats.letterless, "copied": stats.copied}
+        codecs = tokenizer.describe_codecs(config)
+        if run.tokenizer.is_dir():
+            run.remove_data(run.tokenizer, run.encoded)
+        with whole_directory(run.tokenizer) as directory:
+            if config.init is not None:
+                source = RunDirectory(config.init).tokenizer
+                tokenizer.copy_tokenizers(source, stats.text_sha256, directory, codecs, traits)
+            else:
+                languages = config.data.src_lang, config.data.tgt_lang
+                learned_from = tokenizer.TrainingText(
+                    *languages, text.src, text.tgt, stats.text_sha256, traits
+                )
+                tokenizer.learn_tokenizers(config.tokenizer, learned_from, directory, codecs)
+    tokenizers = tokenizer.load_tokenizers(run.tokenizer)
     # The schema cannot know which kind of model a given file holds.
     for side in ("src", "tgt"):
         can_sample = getattr(tokenizers, side).can_sample
@@ -279,43 +307,7 @@ def _check_can_sample(config: Config, tokenizers: Tokenizers) -> None:
                 f"training.{side}_bpe_dropout: needs merges to leave out, and the tokenizer's "
                 "model is not one of byte pair encoding (BPE); leave it at 0"
             )
-
-
-def _complete(
-    config: Config,
-    run: RunDirectory,
-    texts: Texts,
-    tokenizers: Tokenizers,
-    store: EncodedStore,
-) -> PreparedData:
-    """Encode the validation split, and choose the pairs to train on."""
-    place, stats = run.text_place, texts.train.stats
-    mixing = [entry.load() for entry in find_mixing(config.data)]
-    mixed = (mix(config, place, stats, tokenizers, store) for mix in mixing)
-    pairs = next(filter(None, mixed), None) or ShardedStore(store, config.training.max_length)
-    return PreparedData(texts, tokenizers, store, pairs, encode_text(texts.val, tokenizers))
-
-
-def _prepare_tokenizers(
-    config: Config,
-    run: RunDirectory,
-    text: StreamedText,
-) -> Tokenizers:
-    stats = text.stats
-    text_sha256 = stats.text_sha256
-    traits = {"letterless": stats.letterless, "copied": stats.copied}
-    if _can_reuse_tokenizers(config, run, text_sha256):
-        return tokenizer.load_tokenizers(run.tokenizer)
-    if run.tokenizer.is_dir():
-        run.remove_data(run.tokenizer, run.encoded)
-    codecs = tokenizer.describe_codecs(config)
-    with whole_directory(run.tokenizer) as directory:
-        if config.init is not None:
-            source = RunDirectory(config.init).tokenizer
-            return tokenizer.copy_tokenizers(source, text_sha256, directory, codecs, traits)
-        languages = config.data.src_lang, config.data.tgt_lang
-        learned_from = tokenizer.TrainingText(*languages, text.src, text.tgt, text_sha256, traits)
-        return tokenizer.learn_tokenizers(config.tokenizer, learned_from, directory, codecs)
+    return tokenizers
 
 
 def _can_reuse_tokenizers(config: Config, run: RunDirectory, text_sha256: str) -> bool:

@@ -8,13 +8,9 @@ import torch
 
 from transformer_cli.config.differences import Difference, differences
 from transformer_cli.config.schema import Config
-from transformer_cli.config.tokenizer_schema import (
-    SentencePieceConfig,
-    TokenizerConfig,
-    WordsConfig,
-)
 from transformer_cli.data.store import PERCENTILES, percentiles
-from transformer_cli.model.transformer import Transformer, count_parameters
+from transformer_cli.model.transformer import count_parameters
+from transformer_cli.runs.checkpoint import TrainingState
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.metrics_log import describe_environment, last_session
 from transformer_cli.text.vocabulary import UNK_ID
@@ -35,12 +31,17 @@ class PlannedTraining:
     validator: Validator
     observers: Sequence[Observer]
     previous: Config | None  # the settings so far of a run that is resumed
-    is_complete: bool = False  # whether nothing is left to train
+    state: TrainingState | None  # what it is resumed from
 
     @property
     def config(self) -> Config:
         """The settings."""
         return self.request.config
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is left to train."""
+        return self.state is not None and self.state.is_final(self.config.training)
 
     @property
     def run(self) -> RunDirectory:
@@ -94,13 +95,10 @@ def _summarize_data(planned: PlannedTraining) -> Iterator[Row]:
 def _summarize_model(config: Config, data: PreparedData, trainer: Trainer) -> Iterator[Row]:
     src_size, tgt_size = data.vocab_sizes
     yield "vocabularies", f"{src_size:,} (source) and {tgt_size:,} (target)"
-    counts = count_parameters_by_part(trainer.model)
-    parts = ", ".join(f"{name} {count:,}" for name, count in counts.items())
-    tied = "" if config.model.tying == "none" else " (tied)"
-    yield "parameters", f"{sum(counts.values()):,}: {parts}{tied}"
-    if config.training.freeze:
-        trained = count_parameters(trainer.model, trained_only=True)
-        yield "frozen", f"{', '.join(config.training.freeze)}; {trained:,} parameters are trained"
+    trained = count_parameters(trainer.model, trained_only=True)
+    frozen = f"; {trained:,} are trained, not {', '.join(config.training.freeze)}"
+    total = f"{count_parameters(trainer.model):,}"
+    yield "parameters", total + (frozen if config.training.freeze else "")
     done = f"; {trainer.step:,} are done" if trainer.step else ""
     epochs, most = config.training.epochs, config.training.max_steps
     end = ""
@@ -137,32 +135,14 @@ def _list_changes(planned: PlannedTraining, previous: Config) -> Iterator[Row]:
     yield from zip(chain(["changed"], repeat("")), map(str, changed), strict=False)
 
 
-def count_parameters_by_part(model: Transformer) -> dict[str, int]:
-    """Count the weights of each part; tied ones count for the first part."""
-    counts = dict.fromkeys(("embeddings", "encoder", "decoder", "output"), 0)
-    for name, weight in model.named_parameters():
-        module = name.partition(".")[0]
-        part = "embeddings" if module.endswith("_embedding") else module.partition("_")[0]
-        counts[part] += weight.numel()
-    return counts
-
-
 def summarize_sides(config: Config, prepared: PreparedData) -> Iterator[tuple[str, str, str]]:
     """Yield the rows of a table about the vocabularies and tokens of source and target."""
     train, val = prepared.train, prepared.val
     yield "", f"source ({config.data.src_lang})", f"target ({config.data.tgt_lang})"
+    src_size, tgt_size = prepared.vocab_sizes
+    yield "vocabulary", f"{src_size:,}", f"{tgt_size:,}"
     yield "lines", f"{len(train):,}", f"{len(train):,}"
     yield "tokens", f"{train.record.src_tokens:,}", f"{train.record.tgt_tokens:,}"
-    # Distinct words of the training text; there is no such number of subwords.
-    src_types, tgt_types = prepared.tokenizers.types or (None, None)
-    yield (
-        "types",
-        "-" if src_types is None else f"{src_types:,}",
-        "-" if tgt_types is None else f"{tgt_types:,}",
-    )
-    note = _describe_size(config.tokenizer)
-    src_size, tgt_size = (f"{size:,} ({note})" for size in prepared.vocab_sizes)
-    yield "vocabulary", src_size, tgt_size
     src_unknown, tgt_unknown = (
         f"{(side.ids == UNK_ID).mean():.2%}" if len(side.ids) else "0.00%"
         for side in (val.src, val.tgt)
@@ -173,13 +153,3 @@ def summarize_sides(config: Config, prepared: PreparedData) -> Iterator[tuple[st
     )
     names = "/".join(map(str, PERCENTILES))
     yield f"tokens a line, percentiles {names}", src_lengths, tgt_lengths
-
-
-def _describe_size(tokenizer: TokenizerConfig) -> str:
-    """Return what decides the size of a vocabulary."""
-    match tokenizer:
-        case WordsConfig():
-            return f"min_freq {tokenizer.min_freq}"
-        case SentencePieceConfig():
-            return tokenizer.model_type
-    return tokenizer.kind

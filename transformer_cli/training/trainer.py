@@ -37,20 +37,15 @@ from transformer_cli.training.optimizer import Optimizer, Update, last_step, lea
 _PREFETCHED = 4
 
 
-@dataclass(frozen=True)
-class StepResult:
+@dataclass(frozen=True, kw_only=True)
+class StepResult(Update):
     """Result of one optimizer step."""
 
     step: int  # counted from 1
     epoch: int  # epochs completed when the step was done
     learning_rate: float
-    loss: float  # what training minimises, summed over this rank's target tokens
-    nll_loss: float  # negative log-likelihood, summed likewise
     tgt_tokens: int  # this rank's
     ends_epoch: bool
-    is_finite: bool
-    """Whether its loss and gradient were; otherwise its losses are zero and nothing was updated."""
-    gradient_norm: float  # before clipping
     micro_batches: int  # number of parts that each batch was split into to fit into memory
     stop: bool  # whether a rank was asked to stop before the step
 
@@ -132,15 +127,12 @@ class Trainer:
             else:
                 self._skip(where, update, int(tokens_of_all))
             yield StepResult(
+                **vars(update),
                 step=self.step,
                 epoch=self.epoch,
                 learning_rate=rate,
-                loss=update.loss,
-                nll_loss=update.nll_loss,
                 tgt_tokens=tgt_tokens,
                 ends_epoch=ends_epoch,
-                is_finite=update.is_finite,
-                gradient_norm=update.gradient_norm,
                 micro_batches=self.micro_batches,
                 stop=bool(stop),
             )

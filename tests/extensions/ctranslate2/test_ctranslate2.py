@@ -20,8 +20,8 @@ from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig, T
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.extensions.ctranslate2.choosing import ENGINE
-from transformer_cli.extensions.ctranslate2.converted import write_sums
 from transformer_cli.extensions.ctranslate2.engine import SINUSOIDS, CTranslate2Engine
+from transformer_cli.extensions.ctranslate2.exported_models import write_sums
 from transformer_cli.extensions.ctranslate2.spec import build_spec, write_model
 from transformer_cli.extensions.exchange.to_ctranslate2 import write_ctranslate2
 from transformer_cli.inference.engine import SearchOptions

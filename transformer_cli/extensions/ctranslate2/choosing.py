@@ -18,7 +18,7 @@ from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.tokenizer import searches_again
 
 with lazy_imports():
-    from transformer_cli.extensions.ctranslate2 import loading
+    from transformer_cli.extensions.ctranslate2 import exported_models, loading
 
 if TYPE_CHECKING:
     from transformer_cli.extensions.ctranslate2 import engine
@@ -96,7 +96,7 @@ class CTranslate2:
     ) -> "TextTranslator[engine.CTranslate2Engine]":
         """Load an exported model, or convert a run's and keep that; see ``open_converted``."""
         if (settings := self.load_settings(run)) is not None:
-            return loading.load_exported(run, settings, options)
+            return exported_models.load_exported(run, settings, options)
         return loading.load_run(run, checkpoint, options)
 
 

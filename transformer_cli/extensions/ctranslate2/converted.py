@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
 
-from transformer_cli.base.artifact import Artifact, Record, record_files, sum_json, write_record
+from transformer_cli.base.artifact import Artifact, Record, sum_json
 from transformer_cli.base.errors import CheckpointError
 from transformer_cli.base.files import open_cache
 from transformer_cli.base.packages import __version__, import_extra
@@ -23,16 +23,12 @@ from transformer_cli.config.choices import Quantization
 from transformer_cli.extensions.ctranslate2.engine import CTranslate2Engine
 from transformer_cli.runs.checkpoint import MODEL
 from transformer_cli.runs.trained_model import OpenedModel, load_weights_of
-from transformer_cli.text.model_check import Library, find_fault
 
 FORMAT = 2
 """Of what ``write_model`` writes: raise it where the same weights are converted otherwise."""
 MAX_BYTES = 2 * 2**30
 """Of all conversions that are kept together; the newest one is kept in any case."""
 SUMS = "sums.json"
-_LIBRARY = Library(
-    "ctranslate2", "CTranslate2", "model of CTranslate2", str(Path(__file__).with_name("trial.py"))
-)
 _VOCABULARIES = {"shared_vocabulary.json", "target_vocabulary.json"}
 _FILES = {"model.bin", "config.json", "source_vocabulary.json", *_VOCABULARIES}
 # Temporary names tell processes apart, and not the threads of one.
@@ -116,11 +112,6 @@ def _make_room(newest: Path) -> None:
             remove_directory(path)
 
 
-def write_sums(directory: Path) -> None:
-    """Write the record of an exported model's files beside them."""
-    write_record(directory / SUMS, Record(made_of={}, files=record_files(directory)))
-
-
 def verified_sums(directory: Path, compares: bool = True) -> dict[str, str] | None:
     """Return the SHA-256 of a converted model's files; None: they are not as they were written.
 
@@ -142,12 +133,3 @@ def verified_sums(directory: Path, compares: bool = True) -> dict[str, str] | No
     except OSError:
         return None
     return {name: file.sha256 for name, file in record.files.items()}
-
-
-def check_usable(directory: Path, sums: dict[str, str]) -> None:
-    """Use an exported model, which may be a stranger's, in a child process.
-
-    ``sums`` are those of its files, verified. Raise CheckpointError if CTranslate2 cannot use it.
-    """
-    if fault := find_fault(_LIBRARY, os.fsencode(directory), sums):
-        raise CheckpointError(f"{directory}: {fault}; export it again")

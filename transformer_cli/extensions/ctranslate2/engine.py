@@ -16,7 +16,6 @@ from transformer_cli.base.files import read_small
 from transformer_cli.base.packages import import_extra
 from transformer_cli.config.choices import SearchPrecisionName
 from transformer_cli.config.schema import ModelConfig
-from transformer_cli.config.setting_tree import shorten
 from transformer_cli.extensions.ctranslate2.running_ahead import run_ahead
 from transformer_cli.inference.engine import (
     Hypothesis,
@@ -26,19 +25,11 @@ from transformer_cli.inference.engine import (
 )
 from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.tokenizer import MAX_TOKENIZER_BYTES
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS, UNK_ID
+from transformer_cli.text.vocabulary import EOS_ID, UNK_ID
 
 SINUSOIDS = 2_100
 """Positions of an exported model that has learned none: the longest source of a line, 1,024 tokens,
 and its longest output, twice that plus ten, have room."""
-_SETTINGS = {
-    "unk_token": SPECIALS[UNK_ID],
-    "bos_token": SPECIALS[BOS_ID],
-    "eos_token": SPECIALS[EOS_ID],
-    "decoder_start_token": SPECIALS[BOS_ID],
-    "add_source_bos": False,
-    "add_source_eos": True,
-}
 # Source tokens in a batch. More of them are no faster, and cores get less even shares.
 _BATCH_TOKENS = 2048
 # Batches given to CTranslate2 and not yet taken back, for each of its workers.
@@ -87,7 +78,6 @@ class CTranslate2Engine:
             MissingExtraError: CTranslate2 is not installed.
         """
         ctranslate2 = import_extra("ctranslate2", None, "CTranslate2's search")
-        _check_settings(directory / "config.json")
         src_names = _load_names(directory, "source", tokenizers.src.size)
         tgt_names = _load_names(directory, "target", tokenizers.tgt.size)
         check_loads()
@@ -235,21 +225,11 @@ def _await(started: Any) -> Any:
         raise UsageError(f"CTranslate2 cannot compute on this GPU: {error}; {advice}") from error
 
 
-def _check_settings(path: Path) -> None:
-    """Check that CTranslate2 begins, ends and reads as our search does."""
-    settings = _read_json(path, dict, "settings")
-    for key, expected in _SETTINGS.items():
-        if (found := settings.get(key)) != expected:
-            raise CheckpointError(
-                f"{path}: {key} is {shorten(str(found))}, not {expected}; export the model again"
-            )
-
-
 def _load_names(directory: Path, side: str, size: int) -> list[str]:
     """Return the tokens of a side by id."""
     own, shared = directory / f"{side}_vocabulary.json", directory / "shared_vocabulary.json"
     path = own if own.is_file() else shared
-    names: list[str] = _read_json(path, list, "list of tokens")
+    names: list[str] = read_json(path, list, "list of tokens")
     if len(names) != size:
         raise CheckpointError(
             f"{path}: {len(names)} tokens, but the tokenizer has {size}; export the model again"
@@ -257,7 +237,8 @@ def _load_names(directory: Path, side: str, size: int) -> list[str]:
     return names
 
 
-def _read_json(path: Path, kind: type, what: str) -> Any:
+def read_json(path: Path, kind: type, what: str) -> Any:
+    """Return the content of a model's JSON file; CheckpointError: it is not of a kind."""
     try:
         content = json.loads(read_small(path, MAX_TOKENIZER_BYTES))
     except (OSError, ValueError, RecursionError) as error:

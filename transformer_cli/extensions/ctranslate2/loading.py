@@ -4,14 +4,10 @@ import os
 import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Literal
 
-from transformer_cli.base.errors import CheckpointError
-from transformer_cli.base.locations import open_regular
 from transformer_cli.base.ranks import count_cores
 from transformer_cli.config.choices import MOST_THREADS
-from transformer_cli.config.schema import Config
 from transformer_cli.extensions.ctranslate2 import converted
 from transformer_cli.extensions.ctranslate2.choosing import device_name
 from transformer_cli.extensions.ctranslate2.engine import CTranslate2Engine
@@ -20,7 +16,6 @@ from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.runs.checkpoint import MODEL
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import open_trained_model
-from transformer_cli.text.tokenizer import load_tokenizers
 
 Translator = TextTranslator[CTranslate2Engine]
 
@@ -30,7 +25,7 @@ def load_run(run: RunDirectory, checkpoint: str, options: ComputeOptions) -> Tra
     opened = open_trained_model(run, checkpoint)
     config, tokenizers = opened.config, opened.tokenizers
     precision = _choose_precision(options)
-    where = _choose_device(options)
+    where = choose_device_and_threads(options)
     with ThreadPoolExecutor(max_workers=1) as beside:
         # What the manifest says of the weights has to be true, or a run could claim to have
         # those of another.
@@ -42,29 +37,6 @@ def load_run(run: RunDirectory, checkpoint: str, options: ComputeOptions) -> Tra
         )
         verified.result()
     return TextTranslator(engine, tokenizers, config, config.decoding, checkpoint=opened.sum)
-
-
-def load_exported(run: RunDirectory, config: Config, options: ComputeOptions) -> Translator:
-    """Load an exported model, once its files are verified and tried."""
-    for path in run.path.iterdir():
-        if not path.is_dir():
-            open_regular(path).close()  # CTranslate2 would wait for a pipe
-    tokenizers = load_tokenizers(run.tokenizer)
-    sums = converted.verified_sums(run.path)
-    if sums is None:
-        raise CheckpointError(
-            f"{run.path}: its files are not those whose SHA-256 {converted.SUMS} records; export "
-            "it again"
-        )
-    engine = CTranslate2Engine.open(
-        run.path,
-        config.model,
-        tokenizers,
-        *_choose_device(options),
-        options.precision,
-        check_loads=partial(converted.check_usable, run.path, sums),
-    )
-    return TextTranslator(engine, tokenizers, config, config.decoding, checkpoint=sums["model.bin"])
 
 
 def _choose_precision(options: ComputeOptions) -> Literal["float32", "bfloat16", "int8"]:
@@ -80,7 +52,7 @@ def _choose_precision(options: ComputeOptions) -> Literal["float32", "bfloat16",
     return "bfloat16" if precision == torch.bfloat16 else "float32"
 
 
-def _choose_device(options: ComputeOptions) -> tuple[tuple[str, int], int]:
+def choose_device_and_threads(options: ComputeOptions) -> tuple[tuple[str, int], int]:
     """Return the device with the number of the GPU, and the threads: given, or what torch takes."""
     device = ("cpu", 0)
     if device_name(options.device) != "cpu":

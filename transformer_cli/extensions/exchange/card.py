@@ -1,6 +1,7 @@
 """The model card of an exported model, for readers and for the Hugging Face Hub."""
 
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +29,7 @@ from transformer_cli.extensions.exchange.imported import find_import_source
 from transformer_cli.extensions.exchange.settings import ImportedData
 from transformer_cli.model.transformer import count_parameters
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.metrics_log import read_records, validations
+from transformer_cli.runs.metrics_log import read_records
 from transformer_cli.runs.trained_model import TrainedModel
 
 _CARD = """\
@@ -116,12 +117,17 @@ def write_card(
 def _score(run: RunDirectory, trained: TrainedModel) -> ValidationScore | None:
     """Return the validation scores of these weights; None: they were not validated."""
     begun = read_validated_by(run)
-    for record in reversed(validations(read_records(run.metrics))):
+    for record in reversed(read_records(run.metrics)):
         is_of_these = trained.checkpoint.name == f"step-{record['step']:08d}"
-        if begun and is_of_these and record["bleu"] is not None:
-            names = [name for name in Metrics().by_name() if record[name] is not None]
-            scores = {name: record[name] for name in names}
-            return ValidationScore(record["step"], scores, Metrics(begun.tokenize))
+        if begun and is_of_these and record["kind"] == "validation":
+            found = {name: record.get(name) for name in Metrics().by_name()}
+            scores = {
+                name: value
+                for name, value in found.items()
+                if isinstance(value, float) and math.isfinite(value)
+            }
+            if "bleu" in scores:
+                return ValidationScore(record["step"], scores, Metrics(begun.tokenize))
     return None
 
 

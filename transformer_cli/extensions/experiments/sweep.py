@@ -31,9 +31,10 @@ from transformer_cli.extensions.experiments.job import (
     sum_texts,
 )
 from transformer_cli.extensions.experiments.sweep_file import BASE_POINT, SEED, Point, Sweep
+from transformer_cli.extensions.report.recorded_numbers import number, validations
 from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import MARK, RunDirectory
-from transformer_cli.runs.metrics_log import number, read_records, validations
+from transformer_cli.runs.metrics_log import read_records
 
 _SHARED = ("tokenizer", "encoded", "corpus")
 # These are names of directories in the sweep's.

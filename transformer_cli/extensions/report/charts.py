@@ -9,7 +9,8 @@ import numpy as np
 
 from transformer_cli.config.choices import METRICS, Metric
 from transformer_cli.evaluation.scores import USUAL, Metrics
-from transformer_cli.runs.metrics_log import Record, number, validations
+from transformer_cli.extensions.report.recorded_numbers import number, validations
+from transformer_cli.runs.metrics_log import Record
 
 STEP = "optimizer step"
 _TWO_ROLES = ("val", "train")

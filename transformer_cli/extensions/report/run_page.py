@@ -23,6 +23,7 @@ from transformer_cli.extensions.config_tools.run_origins import load_origins
 from transformer_cli.extensions.report import charts
 from transformer_cli.extensions.report.attention_maps import AttentionMaps, compute_attention_maps
 from transformer_cli.extensions.report.examples import SEED, choose_examples
+from transformer_cli.extensions.report.recorded_numbers import validations
 from transformer_cli.extensions.report.rendering import plotly_script, render_page
 from transformer_cli.inference.loading import ComputeOptions, load_scorer
 from transformer_cli.inference.torch_engine import TorchTranslator
@@ -74,7 +75,7 @@ def render_run(
     source_lengths = encoded.src.lengths.tolist()
     attention += _attend(translator, text, source_lengths)
     records = metrics_log.read_records(run.metrics)
-    validated = metrics_log.validations(records)
+    validated = validations(records)
     lengths = charts.score_by_length(source_lengths, result.hypotheses, text.tgt, metrics)
     drawn = charts.make_training_charts(records, step)
     page_data = {

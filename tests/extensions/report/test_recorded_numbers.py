@@ -1,7 +1,8 @@
 import json
 from pathlib import Path
 
-from transformer_cli.runs.metrics_log import read_records, validations
+from transformer_cli.extensions.report.recorded_numbers import validations
+from transformer_cli.runs.metrics_log import read_records
 
 TRAIN = {"kind": "train", "step": 50, "loss": 3.0}
 VALIDATION = {"kind": "validation", "step": 60, "loss": 2.0, "perplexity": 7.4, "bleu": 12.5}

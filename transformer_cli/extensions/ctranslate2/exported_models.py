@@ -1,0 +1,81 @@
+"""Models exported for CTranslate2, which may be a stranger's: they are verified and tried first."""
+
+import os
+from functools import partial
+from pathlib import Path
+
+from transformer_cli.base.artifact import Record, record_files, write_record
+from transformer_cli.base.errors import CheckpointError
+from transformer_cli.base.locations import open_regular
+from transformer_cli.config.schema import Config
+from transformer_cli.config.setting_tree import shorten
+from transformer_cli.extensions.ctranslate2 import loading
+from transformer_cli.extensions.ctranslate2.converted import SUMS, verified_sums
+from transformer_cli.extensions.ctranslate2.engine import CTranslate2Engine, read_json
+from transformer_cli.inference.loading import ComputeOptions
+from transformer_cli.inference.translator import TextTranslator
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.text.model_check import Library, find_fault
+from transformer_cli.text.tokenizer import load_tokenizers
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS, UNK_ID
+
+_LIBRARY = Library(
+    "ctranslate2", "CTranslate2", "model of CTranslate2", str(Path(__file__).with_name("trial.py"))
+)
+_SETTINGS = {
+    "unk_token": SPECIALS[UNK_ID],
+    "bos_token": SPECIALS[BOS_ID],
+    "eos_token": SPECIALS[EOS_ID],
+    "decoder_start_token": SPECIALS[BOS_ID],
+    "add_source_bos": False,
+    "add_source_eos": True,
+}
+
+
+def load_exported(
+    run: RunDirectory, config: Config, options: ComputeOptions
+) -> TextTranslator[CTranslate2Engine]:
+    """Load an exported model, once its files are verified and tried."""
+    for path in run.path.iterdir():
+        if not path.is_dir():
+            open_regular(path).close()  # CTranslate2 would wait for a pipe
+    tokenizers = load_tokenizers(run.tokenizer)
+    sums = verified_sums(run.path)
+    if sums is None:
+        raise CheckpointError(
+            f"{run.path}: its files are not those whose SHA-256 {SUMS} records; export it again"
+        )
+    _check_settings(run.path / "config.json")
+    engine = CTranslate2Engine.open(
+        run.path,
+        config.model,
+        tokenizers,
+        *loading.choose_device_and_threads(options),
+        options.precision,
+        check_loads=partial(_check_usable, run.path, sums),
+    )
+    return TextTranslator(engine, tokenizers, config, config.decoding, checkpoint=sums["model.bin"])
+
+
+def _check_settings(path: Path) -> None:
+    """Check that CTranslate2 begins, ends and reads as our search does."""
+    settings = read_json(path, dict, "settings")
+    for key, expected in _SETTINGS.items():
+        if (found := settings.get(key)) != expected:
+            raise CheckpointError(
+                f"{path}: {key} is {shorten(str(found))}, not {expected}; export the model again"
+            )
+
+
+def write_sums(directory: Path) -> None:
+    """Write the record of an exported model's files beside them."""
+    write_record(directory / SUMS, Record(made_of={}, files=record_files(directory)))
+
+
+def _check_usable(directory: Path, sums: dict[str, str]) -> None:
+    """Use an exported model, which may be a stranger's, in a child process.
+
+    ``sums`` are those of its files, verified. Raise CheckpointError if CTranslate2 cannot use it.
+    """
+    if fault := find_fault(_LIBRARY, os.fsencode(directory), sums):
+        raise CheckpointError(f"{directory}: {fault}; export it again")

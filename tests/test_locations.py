@@ -10,7 +10,6 @@ from typing import BinaryIO
 import pytest
 
 from transformer_cli.base import registry
-from transformer_cli.base.artifact import mtime_key_of
 from transformer_cli.base.errors import MissingExtraError
 from transformer_cli.base.files import read_small, sha256
 from transformer_cli.base.locations import (
@@ -23,6 +22,7 @@ from transformer_cli.base.locations import (
     versions,
 )
 from transformer_cli.base.text_files import is_plain, open_text
+from transformer_cli.data.corpus import mtime_key_of
 
 
 class Fake(Location):

@@ -34,7 +34,6 @@ OPTIONS = {
         "--run-dir",
         "--set",
         "--overwrite",
-        "--allow-suspect-data",
     ],
     "train": [
         "CONFIG",
@@ -42,7 +41,6 @@ OPTIONS = {
         "--set",
         "--overwrite",
         "--dry-run",
-        "--allow-suspect-data",
         "--device",
         "--precision",
         "--threads",

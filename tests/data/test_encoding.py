@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from transformer_cli.base import registry
 from transformer_cli.base.errors import CorpusError, TokenizerError
 from transformer_cli.base.workers import SerialExecutor, find_executor
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
@@ -42,7 +41,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ParallelFiles:
 
 
 def bytes_of(store: Path) -> list[bytes]:
-    names = {"ids", "pages", *registry.entries("stored")}
+    names = {"ids", "pages"}
     assert {path.name for path in store.iterdir()} == {*names, "store.json"}
     return [(store / name).read_bytes() for name in sorted(names)]
 

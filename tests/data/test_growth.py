@@ -15,7 +15,7 @@ from transformer_cli.data import corpus
 from transformer_cli.data.batches import EpochBatches
 from transformer_cli.data.corpus import PairSource, StreamedText
 from transformer_cli.data.shards import ShardedStore
-from transformer_cli.data.store import PERCENTILES, open_store, percentiles, write_store
+from transformer_cli.data.store import open_store, write_store
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
 
 
@@ -62,7 +62,6 @@ def peak_of_an_epoch(directory: Path, pairs: int) -> int:
         write_store(directory, text, lambda: tokenizers, "print", page_pairs=64)
         store = open_store(directory, text.stats.text_sha256, "print")
         assert store is not None
-        percentiles(store.count_lengths()[0], PERCENTILES)
         parts = ShardedStore(store, max_length=10, shard_pairs=512)
         batches = EpochBatches(parts, batch_tokens=500, seed=1)
         assert sum(len(batch.src) for batch in batches.iter_epoch(0)) == parts.num_pairs

@@ -7,7 +7,7 @@ A file of another size is damaged. Readers that need to know more compare sums.
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -15,8 +15,7 @@ from typing import Any, Generic, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from transformer_cli.base.files import MAX_SMALL_BYTES, read_small, sha256
-from transformer_cli.base.locations import versions
-from transformer_cli.base.text_files import open_text, write_text
+from transformer_cli.base.text_files import write_text
 from transformer_cli.base.writing import whole_directory
 
 Content = TypeVar("Content", bound=BaseModel)
@@ -120,27 +119,3 @@ def read_record(
 def sum_json(values: Any) -> str:
     """Return the SHA-256 of values as JSON, whatever the order of keys."""
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
-
-
-def hash_files(paths: Iterable[Path]) -> str:
-    """Return a SHA-256 of the files' text; CorpusError: one cannot be read."""
-    return combine_hashes(_hash_file(path) for path in paths)
-
-
-def _hash_file(path: Path) -> "hashlib._Hash":
-    with open_text(path) as file:
-        return hashlib.file_digest(file, "sha256")
-
-
-def combine_hashes(sides: "Iterable[hashlib._Hash]") -> str:
-    """Return the SHA-256 of all sides' SHA-256, so that no byte can change sides unnoticed."""
-    return hashlib.sha256(b"".join(side.digest() for side in sides)).hexdigest()
-
-
-def mtime_key_of(paths: Iterable[Path]) -> str | None:
-    """Return what changes with the text of files without reading it; None: see ``versions``.
-
-    CorpusError: a place cannot be asked.
-    """
-    keys = versions(list(paths))
-    return None if None in keys else ", ".join(map(str, keys))

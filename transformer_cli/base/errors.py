@@ -46,10 +46,6 @@ class ConfigError(TransformerCliError):
         self.others = others  # more mistakes of the same file, a line each
 
 
-class SuspectTextError(ConfigError):
-    """A text can only be a mistake, unless the user insists on it."""
-
-
 class MissingExtraError(TransformerCliError):
     """An optional package that is not installed."""
 

@@ -43,14 +43,6 @@ Set = Annotated[
 Overwrite = Annotated[
     bool, flag("Start again; an earlier run is renamed to its name and the date.", "--overwrite")
 ]
-AllowSuspectData = Annotated[
-    bool,
-    flag(
-        "Go on even where files can only be named by mistake: test text that is the training "
-        "text, one file for source and target, sides shifted, or in each other's script.",
-        "--allow-suspect-data",
-    ),
-]
 Checkpoint = Annotated[str, option("best|last|average|PATH", "Checkpoint to load.")]
 BeamSize = Annotated[
     int | None, option("N", "Beam size; 1 is greedy search.  [default: the run's]", min=1)
@@ -178,7 +170,6 @@ class RunOptions(CommandOptions):
     dry_run: Annotated[bool, flag("Print a summary, then exit without training.", "--dry-run")] = (
         False
     )
-    allow_suspect_data: AllowSuspectData = False
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,7 @@ def _make_request(given: TrainOptions) -> "preparation.TrainRequest":
         root=root,
         run=run,
         overwrite=starts_again,
-        allow_suspect_data=given.allow_suspect_data,
+        extras=given.extras,
         open_executor=workers.find_executor(given.extras, run.path),
         is_dry=given.dry_run,
     )

@@ -24,7 +24,6 @@ class VocabOptions(CommandOptions):
     run_dir: options.RunDir = None
     set_: options.Set = None
     overwrite: options.Overwrite = False
-    allow_suspect_data: options.AllowSuspectData = False
 
 
 @declared_by(VocabOptions)
@@ -50,7 +49,7 @@ def vocab(given: VocabOptions) -> None:
         root=root,
         run=run,
         overwrite=given.overwrite,
-        allow_suspect_data=given.allow_suspect_data,
+        extras=given.extras,
         open_executor=workers.find_executor(given.extras, run.path),
     )
     with preparation.open_data(request, SINGLE_PROCESS) as data:

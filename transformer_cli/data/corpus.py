@@ -10,8 +10,9 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from transformer_cli.base.artifact import combine_hashes, hash_files, mtime_key_of
 from transformer_cli.base.errors import CorpusError
+from transformer_cli.base.locations import versions
+from transformer_cli.base.text_files import open_text
 from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.text.lines import has_letters, is_blank, stream_lines
 from transformer_cli.text.protocol import StreamedLines
@@ -341,12 +342,39 @@ def check_pairs(block: Pairs) -> BlockStats:
     )
 
 
+# --- sums and versions ---------------------------------------------------------------------------
+
+
+def hash_files(paths: Iterable[Path]) -> str:
+    """Return a SHA-256 of the files' text; CorpusError: one cannot be read."""
+    return _combine(_hash_file(path) for path in paths)
+
+
+def _hash_file(path: Path) -> "hashlib._Hash":
+    with open_text(path) as file:
+        return hashlib.file_digest(file, "sha256")
+
+
 def hash_pairs(pairs: Pairs) -> str:
     """Return the SHA-256 of pairs, in hexadecimal: of both sides' lines."""
     sides = ("".join([f"{pair[side]}\n" for pair in pairs]) for side in (0, 1))
-    return combine_hashes(hashlib.sha256(side.encode()) for side in sides)
+    return _combine(hashlib.sha256(side.encode()) for side in sides)
+
+
+def _combine(sides: "Iterable[hashlib._Hash]") -> str:
+    """Return the SHA-256 of all sides' SHA-256, so that no byte can change sides unnoticed."""
+    return hashlib.sha256(b"".join(side.digest() for side in sides)).hexdigest()
 
 
 def hash_text(blocks: Iterable[str]) -> str:
     """Return the SHA-256 of a text, given those of its blocks."""
     return hashlib.sha256("".join(blocks).encode()).hexdigest()
+
+
+def mtime_key_of(paths: Iterable[Path]) -> str | None:
+    """Return what changes with the text of files without reading it; None: see ``versions``.
+
+    CorpusError: a place cannot be asked.
+    """
+    keys = versions(list(paths))
+    return None if None in keys else ", ".join(map(str, keys))

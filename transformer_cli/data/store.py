@@ -6,8 +6,6 @@ little-endian numbers, page after page:
 - ``ids``: the tokens of the page's sources, then those of its targets;
 - ``pages``: a CRC-32 of what follows, one of the page's ids, where these start, and how many tokens
   each of the sources and then of the targets has.
-
-Extensions may keep something about the lines in further files.
 """
 
 import zlib
@@ -25,7 +23,6 @@ from typing import BinaryIO, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from transformer_cli.base import registry
 from transformer_cli.base.artifact import Artifact, Record
 from transformer_cli.base.errors import CorpusError, RunError, TokenizerError, TransformerCliError
 from transformer_cli.base.locations import open_regular
@@ -54,9 +51,6 @@ _HEADER = Struct("<IIq")
 
 
 T = TypeVar("T")
-
-PERCENTILES = (50, 90, 99, 100)
-"""The percentiles of lengths that are printed."""
 
 
 class SrcTgt(NamedTuple, Generic[T]):
@@ -174,13 +168,6 @@ def encode_text(text: ParallelText, tokenizers: Tokenizers) -> EncodedText:
     return encode_pairs(text.pairs(), tokenizers)
 
 
-def percentiles(counts: np.ndarray, shares: Sequence[float]) -> list[int]:
-    """Return percentiles, of 1 to 100, of values of which ``counts[n]``, not all 0, are n."""
-    values = np.arange(len(counts))
-    points = np.percentile(values, shares, weights=counts, method="inverted_cdf")
-    return [int(point) for point in points]
-
-
 # --- stores ---------------------------------------------------------------------------------------
 
 
@@ -258,16 +245,6 @@ class EncodedStore:
                 lengths = np.frombuffer(entry, ID, offset=_HEADER.size).astype(np.int64)
                 yield number, start, ids_crc, Lengths(lengths[:pairs], lengths[pairs:])
 
-    def count_lengths(self) -> SrcTgt[np.ndarray]:
-        """Return histograms: how many sources, and how many targets, have 0, 1, 2, … tokens."""
-        counts = [np.zeros(1, np.int64), np.zeros(1, np.int64)]
-        for lengths in self.read_lengths():
-            for side, values in enumerate(lengths):
-                added = np.bincount(values, minlength=len(counts[side]))
-                added[: len(counts[side])] += counts[side]
-                counts[side] = added
-        return SrcTgt(*counts)
-
     @contextmanager
     def _open(self, name: str) -> Iterator[BinaryIO]:
         path = self.directory / name
@@ -320,8 +297,6 @@ class EncodedBlock(NamedTuple):
     """Pairs with text on both sides."""
     sha256: str
     """Of these; see ``hash_pairs``."""
-    kept: dict[str, bytes]
-    """What extensions keep of them, by the names of their files."""
 
 
 @lru_cache(maxsize=1)
@@ -366,13 +341,12 @@ def _encode_block(block: Pairs, load: Load) -> EncodedBlock:
     try:
         pairs = list(keep_full(block))
         text = encode_pairs(pairs, load())
-        stored = {name: entry.load()(pairs) for name, entry in registry.entries("stored").items()}
     except (TransformerCliError, OSError, MemoryError):
         raise
     except Exception as error:  # others may not be such as can be sent
         reason = f"{type(error).__name__}: {error}"
         raise TokenizerError(f"the training text cannot be encoded ({reason})") from None
-    return EncodedBlock(text, hash_pairs(pairs), stored)
+    return EncodedBlock(text, hash_pairs(pairs))
 
 
 def _write_files(
@@ -384,9 +358,6 @@ def _write_files(
     def receive() -> Iterator[EncodedText]:
         for block in blocks:
             sums.append(block.sha256)
-            for name, data in block.kept.items():
-                with (directory / name).open("ab") as file:
-                    file.write(data)
             yield block.text
 
     with (directory / IDS).open("xb") as ids, (directory / PAGES).open("xb") as pages:

@@ -42,7 +42,7 @@ _ADDED = {name: entry.facts for name, entry in registry.entries("run file").item
 # Data that can be made again, by directory, with the names of its files: nothing else is deleted.
 _DATA = {
     "tokenizer": r"tokenizer\.json|(src|tgt|joint)\.(vocab\.txt|model|tokenizer\.json)",
-    "encoded": "|".join([*("ids", "pages", r"store\.json"), *registry.entries("stored")]),
+    "encoded": r"ids|pages|store\.json",
     "corpus": r"[A-Za-z0-9_-]{1,64}\.(src|tgt)|[a-z]+\.json",  # of any kind of data
 }
 LOCKED = (

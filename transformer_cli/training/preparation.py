@@ -6,7 +6,7 @@ and open what it has made. A dry run does so in a temporary copy of the run's da
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -72,7 +72,7 @@ class TrainRequest:
     root: Node  # the tree that the settings were read from
     run: RunDirectory
     overwrite: bool  # whether to rename an earlier run, and start again
-    allow_suspect_data: bool
+    extras: Sequence[object]  # options of extensions, which checks of the text may know
     open_executor: OpenExecutor  # of what reads its text
     is_dry: bool = False  # whether nothing is written to the run
 
@@ -182,12 +182,12 @@ def check_texts(request: TrainRequest, run: RunDirectory, executor: Executor) ->
 
     An extension checks them by an entry of the interface ``text_check``, whose ``load`` returns an
     ``ExperimentCheck`` given the data, the place of its text, the training texts by name,
-    ``allow``, which is whether the user insists on them, and ``is_begun``, whether there are
+    ``extras``, which are the options of extensions, and ``is_begun``, whether there are
     checkpoints.
     """
     data, place = request.config.data, run.text_place
     is_begun = not request.overwrite and run.has_checkpoints
-    about = {"allow": request.allow_suspect_data, "is_begun": is_begun}
+    about = {"extras": request.extras, "is_begun": is_begun}
     parts = open_training_parts(data, place)
     entries = registry.entries("text_check").values()
     checks: list[ExperimentCheck] = [entry.load()(data, place, parts, **about) for entry in entries]

@@ -8,7 +8,6 @@ import torch
 
 from transformer_cli.config.differences import Difference, differences
 from transformer_cli.config.schema import Config
-from transformer_cli.data.store import PERCENTILES, percentiles
 from transformer_cli.model.transformer import count_parameters
 from transformer_cli.runs.checkpoint import TrainingState
 from transformer_cli.runs.directory import RunDirectory
@@ -148,8 +147,3 @@ def summarize_sides(config: Config, prepared: PreparedData) -> Iterator[tuple[st
         for side in (val.src, val.tgt)
     )
     yield "unknown in val", src_unknown, tgt_unknown
-    src_lengths, tgt_lengths = (
-        "/".join(map(str, percentiles(counts, PERCENTILES))) for counts in train.count_lengths()
-    )
-    names = "/".join(map(str, PERCENTILES))
-    yield f"tokens a line, percentiles {names}", src_lengths, tgt_lengths

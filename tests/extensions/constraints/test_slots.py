@@ -169,20 +169,6 @@ class BySource(ByBeam):
         return [[Hypothesis(ids or [4], -1.0)] for ids in slots]
 
 
-def test_terms_that_are_lost_between_marks_are_put_into_slots() -> None:
-    both = ReservedTokenizers.of(Tokenizers(_WORDS, _WORDS), ["printf"], ["news"], has_terms=True)
-    listed = TermList([make_term("b", ["j"]), make_term("c", ["a"])])
-    engine = BySource([], [])
-    translator: Any = replace(slots_translator(), engine=cast(Any, engine), tokenizers=both)
-    lines = ["b d", "c", "d", "b b"]
-    assert translator.translate(lines) == ["a"] * 4
-    engine.asked.clear()
-    assert keeping_to(translator, listed).translate(lines) == ["j", "a", "a", "j j"]
-    assert engine.asked == [(4, 1), (2, SECOND_BEAM), (2, 1)]
-    with pytest.raises(UsageError, match="has learned neither terms nor placeholders"):
-        keeping_to(random_translator(), listed)
-
-
 def test_what_is_in_placeholders_or_tags_is_no_term() -> None:
     translator = keeping_to(slots_translator(), TermList([make_term("x", ["j"])]))
     find_lost = cast(ReservedTokenizers, translator.tokenizers).find_lost

@@ -9,12 +9,11 @@ import pytest
 from web import serve
 
 from extensions.corpora.format_files import FORMATS, PAIRS, reader, written
-from transformer_cli.base.artifact import mtime_key_of
 from transformer_cli.base.errors import CorpusError
 from transformer_cli.base.locations import find_files, is_local
 from transformer_cli.base.text_files import open_text
 from transformer_cli.config.data_schema import FilePair, FilesData
-from transformer_cli.data.corpus import ParallelFiles
+from transformer_cli.data.corpus import ParallelFiles, mtime_key_of
 from transformer_cli.data.kinds import open_kind, open_split
 from transformer_cli.extensions.corpora.opening import open_source
 from transformer_cli.extensions.corpora.preparing import prepare_corpus

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from extensions.corpora.format_files import FORMATS, PAIRS, reader, written
-from transformer_cli.base.artifact import mtime_key_of
 from transformer_cli.base.errors import (
     CorpusError,
     MissingExtraError,
@@ -20,7 +19,7 @@ from transformer_cli.base.errors import (
 from transformer_cli.base.locations import UrlPath, find_files, text_path
 from transformer_cli.base.text_files import compressor, open_text
 from transformer_cli.config.data_schema import FilePair
-from transformer_cli.data.corpus import ParallelFiles
+from transformer_cli.data.corpus import ParallelFiles, mtime_key_of
 from transformer_cli.extensions.corpora.preparing import is_prepared, prepare_corpus
 from transformer_cli.extensions.corpora.settings import CorpusData
 from transformer_cli.extensions.stores import objects

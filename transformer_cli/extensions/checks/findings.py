@@ -33,6 +33,7 @@ from transformer_cli.data.kinds import (
     open_training_parts,
 )
 from transformer_cli.extensions.checks.digests import NO_DIGEST, is_among
+from transformer_cli.extensions.checks.options import SuspectOptions
 from transformer_cli.extensions.checks.rules import (
     STRICT_SHARE,
     WARNING_SHARES,
@@ -106,7 +107,14 @@ def check_corpus(config: Config) -> CorpusReport:
             kind.prepare(Preparation(place, False, lambda: None, lambda _: None))
         training = open_training_parts(data, place)
         scored = dict(_open_scored(data, place, report.unavailable))
-        audit = TextAudit(data, place, training, allow=True, is_begun=False, most_pairs=sys.maxsize)
+        audit = TextAudit(
+            data,
+            place,
+            training,
+            extras=[SuspectOptions(True)],
+            is_begun=False,
+            most_pairs=sys.maxsize,
+        )
         audit.expect(scored)
         trained: list[SplitCheck] = []
         blocks: list[list[BlockStats]] = []

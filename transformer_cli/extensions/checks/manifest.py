@@ -4,6 +4,8 @@ api = 1
 needs = ("revision",)
 provides = {
     "command": {"check": {"load": "command:check"}},
+    "train options": {"suspect": {"load": "options:SuspectOptions"}},
+    "vocab options": {"suspect": {"load": "options:SuspectOptions"}},
     "evaluate options": {"seen": {"load": "options:SeenOptions", "acts_unasked": True}},
     "text_check": {"audit": {"load": "text_audit:TextAudit"}},
     "tokenizer check": {"characters": {"load": "lost_characters:describe_lost_characters"}},

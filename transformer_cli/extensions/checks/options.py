@@ -1,14 +1,31 @@
-"""What ``evaluate`` says of text that was trained on, without an option for it."""
+"""What is done about text that looks mistaken, and what ``evaluate`` says of text trained on."""
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from transformer_cli.base.packages import lazy_imports
-from transformer_cli.cli.declaring import ExtraOptions
+from transformer_cli.cli.declaring import ExtraOptions, flag
 
 with lazy_imports():
     from transformer_cli.extensions.checks import evaluation_note
+
+AllowSuspectData = Annotated[
+    bool,
+    flag(
+        "Go on even where files can only be named by mistake: test text that is the training "
+        "text, one file for source and target, sides shifted, or in each other's script.",
+        "--allow-suspect-data",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class SuspectOptions(ExtraOptions):
+    """Whether the user insists on text that can only be a mistake."""
+
+    heading = "Options"
+    allow_suspect_data: AllowSuspectData = False
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,14 @@
 ``train`` has it done before training, and refuses mistakes; ``check`` reports all that is found.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from transformer_cli.base.errors import CorpusError, SuspectTextError
+from transformer_cli.base.errors import ConfigError, CorpusError
 from transformer_cli.base.files import is_same_file
 from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.config.data_schema import DataSection
@@ -28,6 +28,7 @@ from transformer_cli.data.kinds import (
     open_split,
 )
 from transformer_cli.extensions.checks.checked_kind import Sources, find_text_files
+from transformer_cli.extensions.checks.options import SuspectOptions
 from transformer_cli.extensions.checks.shift import Shift, ShiftCheck
 from transformer_cli.extensions.revision.doubts import ScriptCheck
 from transformer_cli.extensions.revision.foreign_scripts import scripts_of
@@ -41,9 +42,9 @@ _MOST_PAIRS = 1_000_000
 class TextAudit:
     """Audits an experiment's text; an ``ExperimentCheck``.
 
-    What can only be a mistake is refused by a SuspectTextError, or noted: if ``allow`` says so, or
-    training ``is_begun``; then a test split may be missing, too. ``place`` is where the run keeps
-    or found its text. The first ``most_pairs`` of each text are looked at.
+    What can only be a mistake is refused by a ConfigError, or noted: if an option among ``extras``
+    says so, or training ``is_begun``; then a test split may be missing, too. ``place`` is where the
+    run keeps or found its text. The first ``most_pairs`` of each text are looked at.
     """
 
     def __init__(
@@ -52,14 +53,15 @@ class TextAudit:
         place: Path | None,
         training: Sources,
         *,
-        allow: bool,
+        extras: Sequence[object],
         is_begun: bool,
         most_pairs: int = _MOST_PAIRS,
     ) -> None:
         self.notes: list[str] = []
         self.mistakes: list[str] = []
         self._data = data
-        self._allow = allow or is_begun
+        insists = (each.allow_suspect_data for each in extras if isinstance(each, SuspectOptions))
+        self._allow = is_begun or any(insists)
         self._is_begun = is_begun
         self._one_language = data.src_lang == data.tgt_lang
         self._place = place
@@ -162,7 +164,7 @@ class TextAudit:
         message = f"{mistake}{detail}"
         if not self._allow:
             advice = f"{remedy}, or insist with --allow-suspect-data"
-            raise SuspectTextError(f"{message}; that can only be a mistake: {advice}")
+            raise ConfigError(f"{message}; that can only be a mistake: {advice}")
         if message not in self.notes:
             self.notes.append(message)
             self.mistakes.append(mistake)

@@ -10,7 +10,6 @@ all of them, so that vocabularies that were equal stay equal.
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple
@@ -379,14 +378,6 @@ class ReservedTokenizers(Tokenizers):
     def count_losses(self, src: str, tgt: str) -> tuple[int, ...]:
         differs = bool(compare_placeholders(src, tgt, self.protect))
         return differs, len(self.find_lost(src, tgt)[1])
-
-    def with_term_slots(self) -> "ReservedTokenizers | None":
-        """Return the same with terms in slots, where there are slots as well as marks."""
-        if self.terms is None or not (self.protect and self.has_terms):
-            return None
-        src = copy(self.src)
-        src.term_marks = range(0)
-        return replace(self, src=src)
 
 
 def with_terms(tokenizers: Tokenizers, terms: TermList) -> "ReservedTokenizers":

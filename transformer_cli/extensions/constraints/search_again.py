@@ -1,7 +1,7 @@
 """Searches again for translations that lack placeholders or terms of their source."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -36,24 +36,13 @@ class ReservedReviser(Reviser):
         n_best: int | None,
         watcher: Watcher,
     ) -> list[list[Translation]]:
-        """Search again, unless several translations are wanted, or samples."""
-        if (n_best or 1) > 1 or translator.sampler is not None:
-            return found
-        quiet = Watcher(should_stop=watcher.should_stop)
-        found = self._search_wider(translator, lines, found, quiet)
-        return self._put_terms_in_slots(translator, lines, found, quiet)
-
-    def _search_wider(
-        self,
-        translator: Any,
-        lines: Sequence[EncodedLine],
-        found: list[list[Translation]],
-        watcher: Watcher,
-    ) -> list[list[Translation]]:
         """Search pieces that have lost something with a wider beam; take the one that lost least.
 
-        Terms count where a line is translated as one.
+        Terms count where a line is translated as one. Of several translations, or samples, all
+        stay.
         """
+        if (n_best or 1) > 1 or translator.sampler is not None:
+            return found
 
         def count_losses(line: EncodedLine, ids: list[int], one: Hypothesis) -> tuple[int, ...]:
             whole = line.source if len(line.pieces) == 1 else None
@@ -81,35 +70,6 @@ class ReservedReviser(Reviser):
         return [
             [written[place]] if place in written else ranked for place, ranked in enumerate(found)
         ]
-
-    def _put_terms_in_slots(
-        self,
-        translator: Any,
-        lines: Sequence[EncodedLine],
-        found: list[list[Translation]],
-        watcher: Watcher,
-    ) -> list[list[Translation]]:
-        """Translate lines that lost terms with these in slots; take what has lost fewer."""
-        # Sentences are the better for marks, but slots are lost less often.
-        slots = self.tokenizers.with_term_slots()
-        if slots is None:
-            return found
-
-        def count_lost(line: EncodedLine, translations: list[Translation]) -> int:
-            return len(self.tokenizers.find_lost(line.text, translations[0].text)[1])
-
-        lost = [count_lost(*each) for each in zip(lines, found, strict=True)]
-        places = [place for place, terms in enumerate(lost) if terms]
-        other = replace(translator, tokenizers=slots, revisers=())
-        own = [lines[place] for place in places]
-        encoded = [other.encode_line(line.text) for line in own]
-        again = other.translate_encoded(encoded, 1, watcher)
-        better = {
-            place: translations
-            for place, line, translations in zip(places, own, again, strict=True)
-            if count_lost(line, translations) < lost[place]
-        }
-        return [better.get(place, ranked) for place, ranked in enumerate(found)]
 
     def notes(self) -> Notes:
         """Return what notes placeholders that differ, and lost terms."""

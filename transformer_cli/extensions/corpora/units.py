@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from transformer_cli.base.artifact import hash_files, mtime_key_of
 from transformer_cli.base.errors import CorpusError, did_you_mean
 from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.config.languages import base_language, normalize_language
-from transformer_cli.data.corpus import PairSource
+from transformer_cli.data.corpus import PairSource, hash_files, mtime_key_of
 from transformer_cli.text.lines import decode_line, without_byte_order_mark
 
 MAX_SIDE_CHARACTERS = 1 << 20

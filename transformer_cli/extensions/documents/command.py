@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from transformer_cli.base.artifact import mtime_key_of
 from transformer_cli.base.files import sha256
 from transformer_cli.base.messages import bar, log
 from transformer_cli.base.packages import import_extra, lazy_imports
@@ -15,6 +14,7 @@ from transformer_cli.cli.translation import (
     load_translator,
     watch,
 )
+from transformer_cli.data.corpus import mtime_key_of
 from transformer_cli.extensions.constraints.reserved import ReservedTokenizers, protected_by
 from transformer_cli.extensions.documents import formats
 from transformer_cli.extensions.documents.document import (

@@ -13,7 +13,8 @@ from transformer_cli.extensions.alignments.options import AlignmentOptions
 from transformer_cli.extensions.prefixes.options import PrefixOptions
 
 with lazy_imports():
-    from transformer_cli.base import artifact, locations
+    from transformer_cli.base import locations
+    from transformer_cli.data import corpus
     from transformer_cli.extensions.corpora import options as tables
     from transformer_cli.extensions.documents import command, formats
     from transformer_cli.inference import plain_text
@@ -46,7 +47,7 @@ class DocumentOptions(InputOptions):
 
     def fingerprint(self) -> dict[str, str]:
         found = [file for path in self.memory or () for file in locations.find_files(path)]
-        return super().fingerprint() | ({"memory": artifact.hash_files(found)} if found else {})
+        return super().fingerprint() | ({"memory": corpus.hash_files(found)} if found else {})
 
     def check(self, given: TranslateOptions) -> None:
         for problem in self._find_problems(given):

@@ -14,6 +14,7 @@ from transformer_cli.cli.declaring import argument, flag, option
 from transformer_cli.cli.display import align_columns, print_error, say
 from transformer_cli.cli.evaluate import format_search
 from transformer_cli.config.choices import METRICS
+from transformer_cli.extensions.checks.options import AllowSuspectData
 
 with lazy_imports():
     from transformer_cli.base import files
@@ -36,7 +37,7 @@ def distill(
     file: Annotated[Path, argument("FILE", _ABOUT_FILE)],
     dir_: Annotated[Path | None, option("DIR", _ABOUT_DIR, "--dir")] = None,
     dry_run: Annotated[bool, flag(_ABOUT_DRY_RUN, "--dry-run")] = False,
-    allow_suspect_data: options.AllowSuspectData = False,
+    allow_suspect_data: AllowSuspectData = False,
     device: options.Device = "auto",
     precision: options.TrainingPrecision = "auto",
     threads: options.Threads = None,

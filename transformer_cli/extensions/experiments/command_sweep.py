@@ -15,6 +15,7 @@ from transformer_cli.cli import options
 from transformer_cli.cli.declaring import argument, flag, option
 from transformer_cli.cli.display import align_columns, say
 from transformer_cli.config.choices import METRICS
+from transformer_cli.extensions.checks.options import AllowSuspectData
 
 with lazy_imports():
     from transformer_cli.base.ranks import count_cores
@@ -42,7 +43,7 @@ def sweep(
     dry_run: Annotated[
         bool, flag("Print the commands of the runs that are left, then exit.", "--dry-run")
     ] = False,
-    allow_suspect_data: options.AllowSuspectData = False,
+    allow_suspect_data: AllowSuspectData = False,
     device: options.Device = "auto",
     precision: options.TrainingPrecision = "auto",
     threads: options.Threads = None,

@@ -40,5 +40,6 @@ def has_engine(name: str) -> bool:
     return registry.find("engine", name) is not None
 
 
-RECORDS = {name for name, entry in registry.entries("run file").items() if "begin" in entry.facts}
+_BEGUN = {name for name, entry in registry.entries("run file").items() if "begin" in entry.facts}
+RECORDS = _BEGUN - {"import.json"}  # which a run has only if it began with an imported model
 """What extensions write into each run as it begins."""

@@ -178,7 +178,7 @@ def test_a_failed_run_is_told_and_tried_again(tmp_path: Path) -> None:
     assert "max_length=1   0, 1 failed" in finished.out
     again = process.run("sweep", "grid.yaml", cwd=tmp_path)
     assert again.code == 1
-    assert "runs/max_length=1/seed-1: resumed from step 0" in again.err
+    assert "runs/max_length=1/seed-1: started" in again.err  # nothing of it was trained
     assert "runs/max_length=64/seed-1:" not in again.err
 
 

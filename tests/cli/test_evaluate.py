@@ -11,7 +11,7 @@ import torch
 from cli.conftest import Training
 from cli.process import assert_refused, run
 from transformer_cli.base import registry
-from transformer_cli.base.metrics import METRICS
+from transformer_cli.config.choices import METRICS
 from transformer_cli.config.yaml import load_config
 from transformer_cli.data.kinds import load_split
 from transformer_cli.evaluation import scoring

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from transformer_cli.base.errors import ConfigError, MissingExtraError
-from transformer_cli.base.metrics import Metrics
 from transformer_cli.config.schema import Config
 from transformer_cli.evaluation.best_checkpoint import (
     choose_metrics,
@@ -16,7 +15,7 @@ from transformer_cli.evaluation.best_checkpoint import (
     metrics_of_runs,
     metrics_of_training,
 )
-from transformer_cli.evaluation.scores import score
+from transformer_cli.evaluation.scores import Metrics, score
 from transformer_cli.runs.directory import RunDirectory
 
 TEXTS = {each: {"src": "a", "tgt": "b"} for each in ("train", "val")}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from transformer_cli.base.errors import duration, size
+from transformer_cli.base.messages import duration, size
 
 
 @pytest.mark.parametrize(

@@ -104,26 +104,6 @@ class TrainingError(TransformerCliError):
     """Training cannot continue, for instance because the loss is not finite."""
 
 
-class RanksError(TransformerCliError):
-    """Another process of the same job is gone, or was never there."""
-
-    @classmethod
-    def of(cls, error: Exception) -> "RanksError":
-        """Build the error from torch's, without gloo's source location and advice."""
-        first_line = (str(error).splitlines() or [""])[0]
-        reason = re.sub(r"^\[[^]]*\] ", "", first_line).partition(". ")[0]
-        return cls(
-            f"another process of this job has ended or cannot be reached ({reason}); "
-            "see its message for the reason"
-        )
-
-
-def is_lost_process(error: Exception) -> bool:
-    """Return whether torch has raised this error because another process is gone."""
-    # NCCL and the store have error types of their own; gloo's messages name its source files.
-    return type(error).__name__.startswith("Dist") or "/gloo/" in str(error)
-
-
 # torch has an error type for its own allocations on a GPU; for all else there are messages only.
 _OUT_OF_MEMORY = re.compile(
     # CUDA's own, by torch, NCCL and CTranslate2: "CUDA error: out of memory", "CUDA driver error:
@@ -168,18 +148,3 @@ def shorten_middle(text: str, max_length: int) -> str:
     head = max_length * 3 // 4
     tail = max_length - head - 1
     return text if len(text) <= max_length else f"{text[:head]}…{text[len(text) - tail :]}"
-
-
-def duration(seconds: float) -> str:
-    """Format an estimated duration."""
-    minutes, hours, days = seconds / 60, seconds / 3600, seconds / 86400
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    if minutes < 90:
-        return f"{round(minutes)} min"
-    return f"{hours:.1f} h" if hours < 48 else f"{days:.1f} days"
-
-
-def size(count: int) -> str:
-    """Format bytes in MB or GB (powers of 1,000)."""
-    return f"{count / 1e9:.1f} GB" if count >= 999.5e6 else f"{max(1, round(count / 1e6))} MB"

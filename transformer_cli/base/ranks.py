@@ -6,6 +6,7 @@ process, and the collectives do nothing. torch is imported only if there are sev
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from transformer_cli.base.errors import RanksError, is_out_of_memory
+from transformer_cli.base.errors import TransformerCliError, is_out_of_memory
 
 if TYPE_CHECKING:
     import torch
@@ -156,6 +157,26 @@ class Ranks:
 
 
 SINGLE_PROCESS = Ranks()  # the only process of its job
+
+
+class RanksError(TransformerCliError):
+    """Another process of the same job is gone, or was never there."""
+
+    @classmethod
+    def of(cls, error: Exception) -> "RanksError":
+        """Build the error from torch's, without gloo's source location and advice."""
+        first_line = (str(error).splitlines() or [""])[0]
+        reason = re.sub(r"^\[[^]]*\] ", "", first_line).partition(". ")[0]
+        return cls(
+            f"another process of this job has ended or cannot be reached ({reason}); "
+            "see its message for the reason"
+        )
+
+
+def is_lost_process(error: Exception) -> bool:
+    """Return whether torch has raised this error because another process is gone."""
+    # NCCL and the store have error types of their own; gloo's messages name its source files.
+    return type(error).__name__.startswith("Dist") or "/gloo/" in str(error)
 
 
 @contextmanager

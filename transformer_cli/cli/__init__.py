@@ -15,15 +15,13 @@ from transformer_cli.base import registry
 from transformer_cli.base.child import leave_out_working_directory
 from transformer_cli.base.errors import (
     ConfigError,
-    RanksError,
     TrainingError,
     TransformerCliError,
     UsageError,
     did_you_mean,
-    is_lost_process,
 )
 from transformer_cli.base.packages import __version__, lazy_imports, no_collection
-from transformer_cli.base.ranks import Ranks
+from transformer_cli.base.ranks import Ranks, RanksError, is_lost_process
 from transformer_cli.cli.declaring import Declared, GroupedCommand
 from transformer_cli.cli.display import print_error
 from transformer_cli.cli.process import (

@@ -6,15 +6,15 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.messages import log, warn
-from transformer_cli.base.metrics import METRICS, Metrics
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
 from transformer_cli.cli.declaring import CommandOptions, declared_by, option
 from transformer_cli.cli.display import align_columns, plus_minus, say, scoring_bar
+from transformer_cli.config.choices import METRICS
 
 with lazy_imports():
     from transformer_cli.base import text_files, writing
@@ -29,6 +29,9 @@ with lazy_imports():
     )
     from transformer_cli.runs import directory as directories, metrics_log, trained_model
 
+if TYPE_CHECKING:
+    from transformer_cli.evaluation.scores import Metrics
+
 
 @dataclass(frozen=True)
 class ScoredText:
@@ -38,7 +41,7 @@ class ScoredText:
     pairs: "corpus.ParallelText"
     runs: "Sequence[directories.RunDirectory]"
     """The run whose model translates, and those that options of extensions name."""
-    metrics: Metrics
+    metrics: "Metrics"
 
 
 @dataclass(frozen=True)

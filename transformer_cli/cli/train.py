@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from transformer_cli.base.errors import UsageError, duration
-from transformer_cli.base.messages import bar, log
-from transformer_cli.base.metrics import METRICS
+from transformer_cli.base.errors import UsageError
+from transformer_cli.base.messages import bar, duration, log
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.base.ranks import Ranks
 from transformer_cli.base.registry import entries
@@ -20,6 +19,7 @@ from transformer_cli.cli.declaring import declared_by
 from transformer_cli.cli.display import align_columns, say
 from transformer_cli.cli.options import TrainExtra, TrainOptions
 from transformer_cli.cli.process import exit_code, stop_requests
+from transformer_cli.config.choices import METRICS
 
 with lazy_imports():
     from transformer_cli.base import workers
@@ -260,7 +260,7 @@ def _describe_scores(values: Mapping[str, Any]) -> str:
     text = ", ".join(
         f"{metric.short or metric.label} {values[metric.name]:.2f}"
         for metric in METRICS.values()
-        if metric.build and metric.name in values
+        if metric.is_of_text and metric.name in values
         if metric.is_first or metric.name == values["select"]
     )
     best = " (best by loss)" if values["select"] == "loss" else " (best)"

@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, PositiveFloat, model_validator
 
-from transformer_cli.base.metrics import SelectName, TokenizerName
-from transformer_cli.config.choices import HIGHEST_PENALTY, LARGEST_BEAM, MOST_BATCH_TOKENS
+from transformer_cli.config.choices import (
+    HIGHEST_PENALTY,
+    LARGEST_BEAM,
+    MOST_BATCH_TOKENS,
+    SelectName,
+    TokenizerName,
+)
 from transformer_cli.config.data_schema import DataConfig
 from transformer_cli.config.sections import (
     Count,

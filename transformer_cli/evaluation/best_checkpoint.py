@@ -4,16 +4,11 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, get_args
 
 from transformer_cli.base.errors import MissingExtraError
-from transformer_cli.base.metrics import (
-    DEFAULT_TOKENIZER,
-    METRICS,
-    Metrics,
-    RankName,
-    TokenizerName,
-)
 from transformer_cli.base.packages import import_extra
+from transformer_cli.config.choices import DEFAULT_TOKENIZER, METRICS, RankName, TokenizerName
 from transformer_cli.config.languages import base_language, has_case, has_spaces
 from transformer_cli.config.schema import Config
+from transformer_cli.evaluation.scores import Metrics
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.metrics_log import read_records
 

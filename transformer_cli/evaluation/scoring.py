@@ -10,7 +10,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from transformer_cli.base.errors import CorpusError
-from transformer_cli.base.metrics import USUAL, Metrics, Scores
 from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.config.schema import Config
 from transformer_cli.config.setting_tree import shorten
@@ -19,7 +18,7 @@ from transformer_cli.data.batches import Batch, collate
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.shards import cut_by_tokens
 from transformer_cli.data.store import EncodedText, encode_text
-from transformer_cli.evaluation.scores import score
+from transformer_cli.evaluation.scores import USUAL, Metrics, Scores, score
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.search import split_when_out_of_memory
 from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator

@@ -5,8 +5,8 @@ import platform
 
 import torch
 
-from transformer_cli.base.errors import RanksError, UsageError
-from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
+from transformer_cli.base.errors import UsageError
+from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks, RanksError
 from transformer_cli.config.choices import DeviceName, PrecisionName
 
 _SUM_DTYPES = {"mps": torch.float32}

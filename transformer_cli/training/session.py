@@ -9,9 +9,9 @@ from torch import device
 
 from transformer_cli.base.errors import CheckpointError, TrainingError, is_out_of_memory
 from transformer_cli.base.messages import warn
-from transformer_cli.base.metrics import METRICS
 from transformer_cli.base.ranks import Ranks
 from transformer_cli.base.writing import remove_directory, sync
+from transformer_cli.config.choices import METRICS
 from transformer_cli.config.schema import Config
 from transformer_cli.model.transformer import load_weights, weights_of
 from transformer_cli.runs import metrics_log

@@ -8,7 +8,7 @@ import pytest
 from cli.conftest import Training
 from cli.process import assert_refused, run
 
-from transformer_cli.base.metrics import METRICS
+from transformer_cli.config.choices import METRICS
 from transformer_cli.extensions.experiments.command_compare import format_reports
 from transformer_cli.extensions.experiments.seed_statistics import TRAIN_LONGER
 

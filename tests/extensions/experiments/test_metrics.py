@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 
-from transformer_cli.base.metrics import METRICS, Metric, Metrics
-from transformer_cli.evaluation.scores import score
+from transformer_cli.config.choices import METRICS, Metric
+from transformer_cli.evaluation.scores import BUILDERS, Metrics, score
 from transformer_cli.extensions.exchange.card import describe_signatures
 from transformer_cli.extensions.experiments.command_compare import (
     format_reports,
@@ -59,10 +59,11 @@ def test_a_metric_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     """All that scores, compares and shows reads the registry: here chrF++ is added to it."""
     from sacrebleu.metrics.chrf import CHRF
 
-    plus = Metric(
-        "chrf++", "chrF++", lambda _, references: CHRF(word_order=2, references=references)
-    )
+    plus = Metric("chrf++", "chrF++")
     monkeypatch.setitem(METRICS, plus.name, plus)
+    monkeypatch.setitem(
+        BUILDERS, plus.name, lambda _, references: CHRF(word_order=2, references=references)
+    )
     expected = CHRF(word_order=2).corpus_score(HYPOTHESES, [REFERENCES]).score
     assert score(HYPOTHESES, REFERENCES)["chrf++"].value == expected
     assert score_systems([HYPOTHESES], REFERENCES)[0]["chrf++"].value == expected

@@ -12,12 +12,12 @@ import torch
 from cli.conftest import Training
 
 from transformer_cli.base.errors import TrainingError
-from transformer_cli.base.metrics import Metrics
 from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import Batch, EpochBatches
 from transformer_cli.data.kinds import load_split
 from transformer_cli.data.store import EncodedText, Lengths, TokenArray
+from transformer_cli.evaluation.scores import Metrics
 from transformer_cli.evaluation.scoring import Validator
 from transformer_cli.extensions.observers import forecast as module
 from transformer_cli.extensions.observers.forecast import (

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import torch
 
-from transformer_cli.base.errors import size
+from transformer_cli.base.messages import size
 from transformer_cli.base.packages import __version__
 from transformer_cli.base.ranks import count_cores
 from transformer_cli.config.choices import DeviceName

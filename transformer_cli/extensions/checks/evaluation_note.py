@@ -5,9 +5,9 @@ from functools import cached_property
 from typing import Any
 
 from transformer_cli.base.messages import warn
-from transformer_cli.base.metrics import METRICS
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli.evaluate import ScoredText
+from transformer_cli.config.choices import METRICS
 from transformer_cli.extensions.checks import seen_pairs
 from transformer_cli.inference.translation import Notes, Translation
 

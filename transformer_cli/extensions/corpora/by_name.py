@@ -9,8 +9,9 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, Field, ValidationError
 
-from transformer_cli.base.errors import CorpusError, size
+from transformer_cli.base.errors import CorpusError
 from transformer_cli.base.files import read_small
+from transformer_cli.base.messages import size
 from transformer_cli.base.packages import import_extra
 from transformer_cli.extensions.corpora.settings import SourceConfig
 from transformer_cli.extensions.corpora.units import no_such

@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from transformer_cli.base.errors import UsageError, size
-from transformer_cli.base.messages import log
+from transformer_cli.base.errors import UsageError
+from transformer_cli.base.messages import log, size
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli.declaring import ExtraOptions, option
 from transformer_cli.cli.display import align_columns, say

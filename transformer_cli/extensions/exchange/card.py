@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 import yaml
 
-from transformer_cli.base.metrics import DEFAULT_TOKENIZER, METRICS, USUAL, Metrics
 from transformer_cli.base.packages import __version__
 from transformer_cli.base.text_files import write_text
+from transformer_cli.config.choices import DEFAULT_TOKENIZER, METRICS
 from transformer_cli.config.data_schema import (
     DataSection,
     FilePair,
@@ -22,7 +22,7 @@ from transformer_cli.config.data_schema import (
 from transformer_cli.config.schema import Config
 from transformer_cli.config.setting_tree import iter_leaves, join_keys
 from transformer_cli.evaluation.best_checkpoint import read_validated_by
-from transformer_cli.evaluation.scores import measure
+from transformer_cli.evaluation.scores import USUAL, Metrics, measure
 from transformer_cli.extensions.corpora.settings import CorpusData, SourceConfig, added_sources
 from transformer_cli.extensions.exchange.hub_model import CARD
 from transformer_cli.extensions.exchange.imported import find_import_source

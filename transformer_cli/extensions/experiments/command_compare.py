@@ -6,14 +6,14 @@ from dataclasses import asdict
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from transformer_cli.base.messages import bar, log, warn
-from transformer_cli.base.metrics import METRICS, Metrics
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
 from transformer_cli.cli.declaring import argument, option
 from transformer_cli.cli.display import align_columns, plus_minus, say
+from transformer_cli.config.choices import METRICS
 
 with lazy_imports():
     from transformer_cli.config import differences
@@ -24,6 +24,9 @@ with lazy_imports():
     from transformer_cli.inference import loading, translation
     from transformer_cli.model import device as devices
     from transformer_cli.runs import metrics_log
+
+if TYPE_CHECKING:
+    from transformer_cli.evaluation.scores import Metrics
 
 _WIDTH = 100  # columns that tables keep within, unless names alone are wider
 _NARROWEST = 12
@@ -110,7 +113,7 @@ def _compare_on(
     compared: Sequence["compared_runs.ComparedGroup"],
     kind: "compared_runs.Kind",
     compute: "loading.ComputeOptions",
-    metrics: Metrics,
+    metrics: "Metrics",
 ) -> dict[str, Any]:
     """Translate a text with each run, and report the scores of the groups, or of the runs.
 

@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 
 from transformer_cli.base.messages import log
-from transformer_cli.base.metrics import METRICS
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
 from transformer_cli.cli.declaring import argument, flag, option
 from transformer_cli.cli.display import align_columns, print_error, say
 from transformer_cli.cli.evaluate import format_search
+from transformer_cli.config.choices import METRICS
 from transformer_cli.extensions.checks.options import AllowSuspectData
 
 with lazy_imports():

@@ -14,9 +14,9 @@ import numpy as np
 from jaxtyping import Float
 from sacrebleu.metrics.base import Metric as SacreMetric
 
-from transformer_cli.base.metrics import METRICS, USUAL, Metrics, Scores
 from transformer_cli.base.packages import import_extra
-from transformer_cli.evaluation.scores import measure, paired_bootstrap
+from transformer_cli.config.choices import METRICS
+from transformer_cli.evaluation.scores import USUAL, Metrics, Scores, measure, paired_bootstrap
 
 LEVEL = 0.05  # of the two-sided tests; intervals cover the rest
 

@@ -15,9 +15,10 @@ from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError
 
-from transformer_cli.base.errors import ConfigError, RunError, TransformerCliError, duration
-from transformer_cli.base.metrics import METRICS
+from transformer_cli.base.errors import ConfigError, RunError, TransformerCliError
+from transformer_cli.base.messages import duration
 from transformer_cli.base.writing import remove_leftovers, whole_directory
+from transformer_cli.config.choices import METRICS
 from transformer_cli.config.differences import differences
 from transformer_cli.config.schema import Config
 from transformer_cli.evaluation.best_checkpoint import metric_for_best

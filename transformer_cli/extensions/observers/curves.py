@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transformer_cli.base.metrics import METRICS
 from transformer_cli.base.writing import whole_file
+from transformer_cli.config.choices import METRICS
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.metrics_log import SESSION_KIND, read_records
 from transformer_cli.training.session import Observer

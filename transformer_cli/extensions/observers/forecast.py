@@ -11,13 +11,8 @@ import psutil
 import torch
 from torch import Tensor
 
-from transformer_cli.base.errors import (
-    CorpusError,
-    TrainingError,
-    duration,
-    is_out_of_memory,
-    size,
-)
+from transformer_cli.base.errors import CorpusError, TrainingError, is_out_of_memory
+from transformer_cli.base.messages import duration, size
 from transformer_cli.base.ranks import SINGLE_PROCESS
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import Batch, EpochSample

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import psutil
 import torch
 
-from transformer_cli.base.errors import ConfigError, size
+from transformer_cli.base.errors import ConfigError
+from transformer_cli.base.messages import size
 from transformer_cli.base.ranks import Ranks
 from transformer_cli.config.schema import Config
 from transformer_cli.model.transformer import Transformer, build_shapes, count_parameters

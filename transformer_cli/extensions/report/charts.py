@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from transformer_cli.base.metrics import METRICS, USUAL, Metric, Metrics
+from transformer_cli.config.choices import METRICS, Metric
+from transformer_cli.evaluation.scores import USUAL, Metrics
 from transformer_cli.extensions.report.recorded_numbers import number, validations
 from transformer_cli.runs.metrics_log import Record
 
@@ -128,7 +129,7 @@ def measured_metrics(validated: Sequence[Record]) -> list[Metric]:
     return [
         metric
         for metric in METRICS.values()
-        if metric.build and any(record.get(metric.name) is not None for record in validated)
+        if metric.is_of_text and any(record.get(metric.name) is not None for record in validated)
     ]
 
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 from contextlib import suppress
 
-from transformer_cli.base.metrics import METRICS
+from transformer_cli.config.choices import METRICS
 from transformer_cli.runs.metrics_log import Record
 
 _MEASURED = (*(name for name, metric in METRICS.items() if not metric.is_thorough), "perplexity")

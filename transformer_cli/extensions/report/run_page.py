@@ -11,9 +11,9 @@ from torch import Tensor
 
 from transformer_cli.base.errors import InputError, UsageError
 from transformer_cli.base.messages import log, warn
-from transformer_cli.base.metrics import METRICS
 from transformer_cli.cli import options
 from transformer_cli.cli.display import scoring_bar
+from transformer_cli.config.choices import METRICS
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.store import EncodedStore, encode_text, open_store, read_stats
 from transformer_cli.evaluation.best_checkpoint import metrics_of_runs

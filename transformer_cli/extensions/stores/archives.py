@@ -10,7 +10,7 @@ from functools import lru_cache, partial
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, BinaryIO
 
-from transformer_cli.base.errors import CorpusError, MissingTextError, did_you_mean, size
+from transformer_cli.base.errors import CorpusError, MissingTextError, did_you_mean
 from transformer_cli.base.locations import (
     LOCAL,
     Location,
@@ -18,6 +18,7 @@ from transformer_cli.base.locations import (
     find_container,
     open_regular,
 )
+from transformer_cli.base.messages import size
 from transformer_cli.extensions.stores.objects import Reader
 
 if TYPE_CHECKING:

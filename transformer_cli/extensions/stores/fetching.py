@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urljoin, urlsplit
 
 from transformer_cli.base.artifact import Artifact, Record, read_record, write_record
-from transformer_cli.base.errors import CorpusError, make_visible, size
+from transformer_cli.base.errors import CorpusError, make_visible
 from transformer_cli.base.files import cache_directory, sha256 as sum_of
 from transformer_cli.base.locations import UrlPath, find_files
+from transformer_cli.base.messages import size
 from transformer_cli.base.writing import remove_directory, remove_leftovers
 from transformer_cli.extensions.stores.addresses import hide_credentials
 from transformer_cli.extensions.stores.objects import Objects, call_in_time

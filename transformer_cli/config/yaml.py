@@ -103,7 +103,9 @@ def find_beside(path: Path, node: tree.Node, keys: tree.Keys) -> Path:
         missing = tree.shorten(str(file), 300)
         rule = f"its path starts from the directory of {path.name}"
         raise tree.setting_error(node.place, keys, f"there is no file {missing}; {rule}")
-    return file
+    plain = Path(os.path.normpath(file))
+    # Behind a link, .. leads elsewhere.
+    return plain if plain.is_file() and plain.samefile(file) else file
 
 
 def read_mapping(path: Path, keys: str) -> tree.Node:

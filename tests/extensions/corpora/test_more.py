@@ -106,7 +106,7 @@ def test_misaligned_added_pairs_are_refused_before_a_run_is_made(tmp_path: Path)
     assert not (tmp_path / "runs").exists()
 
 
-def test_text_that_fails_while_it_is_read_leaves_nothing(config: Path) -> None:
+def test_a_run_whose_text_fails_while_it_is_read_can_begin_again(config: Path) -> None:
     (config.parent / "a.en").write_text("one\ntwo\n")
     (config.parent / "a.de").write_text("eins\n")
     config.write_text(
@@ -116,4 +116,6 @@ def test_text_that_fails_while_it_is_read_leaves_nothing(config: Path) -> None:
     )
     failed = run("train", config, "--run-dir", "run", cwd=config.parent)
     assert failed.code == 1
-    assert not (config.parent / "run").exists()
+    (config.parent / "a.de").write_text("eins\nzwei\n")
+    steps = ("--set", "training.max_steps=1", "--set", "tokenizer.min_freq=1")
+    assert run("train", config, "--run-dir", "run", *steps, cwd=config.parent).code == 0

@@ -59,5 +59,5 @@ def test_tensors_are_made_on_the_models_device() -> None:
     # Follows its table of positions, or is copied by the search.
     assert {place.partition(" in ")[2].partition(":")[0] for place in watched.unplaced} <= {
         "model/transformer.py",
-        "inference/torch_engine.py",
+        "inference/search.py",
     }

@@ -71,9 +71,11 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "table": ("--src-column", "1"),
     "fallback": ("--fallback", "source"),
     "int8": ("--precision", "int8"),
+    "report": ("--report", "{out}.html"),
     "html": (),
     "html_terms": ("--terms", "{terms}"),
     "po": (),
+    "po_fuzzy": ("--no-fuzzy",),
     "with_memory": ("--memory", "{memory}"),
 }
 _OPTION_RUNS = ("words", "slots", "pieces", "terms")

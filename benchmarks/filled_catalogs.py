@@ -4,7 +4,7 @@
 Debian or Ubuntu, takes po/de.po (or ``--language``) of each, empties entries drawn by a seed, fills
 them with ``translate``, and tells of each file
 
-- whether `msgfmt -c` takes it, with the filled entries marked fuzzy,
+- whether `msgfmt -c` takes it, with the filled entries marked fuzzy and with --no-fuzzy,
 - whether all other entries are the same bytes,
 - how many of the filled entries have the placeholders of their source,
 - chrF of the filled entries, and of the most similar entry's translation in all the files.
@@ -125,9 +125,9 @@ def main() -> None:
     references = {
         path: {(e.msgctxt, e.msgid): e for e in polib.pofile(str(path))} for path in paths
     }
-    print("passes  others same  emptied  filled  right placeholders")
+    print("passes  no-fuzzy  others same  emptied  filled  right placeholders")
     scored: list[tuple[Path, str, str, str]] = []
-    totals = [0] * 5
+    totals = [0] * 6
     for path in paths:
         emptied = empty_entries(path, polib, asked.share, 1)
         row, pairs = measure(asked.run, emptied, polib)
@@ -148,8 +148,8 @@ def _load(run: Path) -> Any:
 
 
 def measure(run: Path, emptied: Emptied, polib: Any) -> tuple[list[int], list[tuple[Any, str]]]:
-    """Fill a file; return what is right of it, and the filled entries that have no plural."""
-    marked = emptied.path.with_suffix(".filled.po")
+    """Fill a file twice; return what is right of it, and the filled entries that have no plural."""
+    strict, marked = emptied.path.with_suffix(".strict.po"), emptied.path.with_suffix(".filled.po")
     where = {"run": run, "input_": emptied.path, "output": marked, "threads": 1}
     options = build_options(TranslateOptions, "translate", **where)
     translator = _load(run)
@@ -157,7 +157,9 @@ def measure(run: Path, emptied: Emptied, polib: Any) -> tuple[list[int], list[tu
     found = documents.fill_document(options, document, translator, None)
     for message in found.summary():
         print(f"{emptied.path.name}: {message}", file=sys.stderr)
-    marked.write_bytes(found.data)
+    changed: dict[str, Any] = {**where, "output": strict, "no_fuzzy": True}
+    for each in (options, build_options(TranslateOptions, "translate", **changed)):
+        each.output.write_bytes(documents.open_document(each).write(found.fillings))
     encoding = polib.detect_encoding(str(marked))
     blocks = re.split(r"(?<=\n)\n", marked.read_bytes().decode(encoding))
     same = len(blocks) == len(emptied.blocks) and all(
@@ -181,7 +183,7 @@ def measure(run: Path, emptied: Emptied, polib: Any) -> tuple[list[int], list[tu
         for entry in filled
     )
     pairs = [((e.msgctxt, e.msgid), e.msgstr) for e in filled if e.msgstr]
-    return [passes(marked), same, len(wanted), len(filled), right], pairs
+    return [passes(marked), passes(strict), same, len(wanted), len(filled), right], pairs
 
 
 def _is_open(block: str) -> bool:

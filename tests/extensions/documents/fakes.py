@@ -14,6 +14,8 @@ from transformer_cli.extensions.documents.sentences import LineTranslator
 class Line:
     text: str
     alignment: tuple[tuple[int, int], ...] = ()
+    log_probability: float = 0.0
+    tokens: int = 1
     remark: str = ""
 
 
@@ -39,16 +41,16 @@ def translating(by: Callable[[str], Line] = shout, **of_translating: object) -> 
     return LineTranslator(translate, "en", **of_translating)  # type: ignore[arg-type]
 
 
-def read(path: Path, data: bytes | str) -> Document:
+def read(path: Path, data: bytes | str, marks_fuzzy: bool = True) -> Document:
     path.write_bytes(data.encode() if isinstance(data, str) else data)
-    return read_document(path, ("en", "de"))
+    return read_document(path, ("en", "de"), marks_fuzzy)
 
 
 def filled(
-    path: Path, data: bytes | str, how: LineTranslator | None = None
+    path: Path, data: bytes | str, how: LineTranslator | None = None, marks_fuzzy: bool = True
 ) -> tuple[bytes, Filled]:
     """Return a document as it is written, and the result of filling it."""
-    document = read(path, data)
+    document = read(path, data, marks_fuzzy)
     result = fill(document, how or translating())
     return result.data, result
 

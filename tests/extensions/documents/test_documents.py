@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from browser import narrow_to_phone, open_page
 from cli.conftest import Training
 from cli.process import assert_refused, run
 
@@ -61,6 +62,9 @@ def test_of_many_files_documents_are_filled(training: Training, tmp_path: Path) 
         (("-o", "x.po", "--n-best", "2"), "--n-best is for lines and tables"),
         (("-o", "x.txt"), "-o: a document stays in its format"),
         ((), "need a file for output"),
+        (("-o", "x.po", "--report", "x.po"), "-o and --report are both x.po"),
+        (("-o", "x.po", "--report", "-"), "--report needs the name of a file"),
+        (("-o", "x.po", "--report", "de.po"), "--report de.po: is the file that -i reads"),
         (("-o", "own.po", "--memory", "own.po"), "-o own.po: is the file that --memory reads"),
     ],
 )
@@ -73,14 +77,69 @@ def test_options_of_lines_are_refused(
     assert_refused(finished, 2, problem)
 
 
-def test_a_memory_is_asked_first(training: Training, tmp_path: Path) -> None:
+def test_no_fuzzy_is_for_po_files(training: Training, tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_text("1 2\n")
+    finished = run("translate", training.run, "-i", "x.txt", "--no-fuzzy", cwd=tmp_path)
+    assert_refused(finished, 2, "--no-fuzzy is for PO files")
+
+
+def test_a_memory_is_asked_first_and_a_page_written(training: Training, tmp_path: Path) -> None:
     (tmp_path / "de.po").write_text(PO + '\nmsgid "5 5 <b>"\nmsgstr ""\n')
     (tmp_path / "own.tsv").write_text("1 2 x %d\t7 < %d & 8\n")
-    options = ("--memory", "own.tsv")
+    options = ("--memory", "own.tsv", "--report", "page.html")
     finished = run("translate", training.run, "-i", "de.po", "-o", "x.po", *options, cwd=tmp_path)
     assert finished.code == 0, finished.err
     assert finished.err.startswith("filled 2 of 2 segments (1 from the memory")
     assert 'msgstr "7 < %d & 8"' in (tmp_path / "x.po").read_text()
+    page = (tmp_path / "page.html").read_text()
+    assert "7 &lt; %d &amp; 8" in page
+    # The memory's are the surest; and tags look unlike text.
+    assert page.index("5 5 &lt;b&gt;") < page.index("1 2 x %d")
+    assert "confidence" in page
+
+
+SRT = """\
+1
+00:00:01,000 --> 00:00:04,000
+<i>x 2</i> {\\an8}y
+
+2
+00:00:05,000 --> 00:00:08,000
+zzz yyy xxx zzz yyy xxx
+"""
+
+
+@pytest.fixture(scope="module")
+def page(training: Training, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page about subtitles with a long name."""
+    directory = tmp_path_factory.mktemp("review")
+    name = "a_file_whose_name_is_rather_long_season_1_episode_2.srt"
+    (directory / name).write_text(SRT)
+    files = ("-i", name, "-o", "out.srt", "--report", "page.html")
+    finished = run("translate", training.run, *files, cwd=directory)
+    assert finished.code == 0, finished.err
+    return directory / "page.html"
+
+
+def test_a_page_shows_tags_as_tags(page: Path) -> None:
+    text = page.read_text()
+    for tag in ("&lt;i&gt;", "&lt;/i&gt;", "{\\an8}"):
+        assert text.count(f'<code class="tag">{tag}</code>') == 2
+    assert '<span class="line">3</span>' in text
+    assert 'data-label="memory"' not in text  # a phone would show it, with nothing below it
+
+
+@pytest.mark.browser
+def test_columns_of_a_page_do_not_overlap(page: Path, tmp_path: Path) -> None:
+    with open_page(page, tmp_path / "profile") as shown:
+        too_wide = (
+            "() => [...document.querySelectorAll('th, td')]"
+            ".filter((cell) => cell.scrollWidth > cell.clientWidth + 1)"
+            ".map((cell) => cell.textContent)"
+        )
+        assert shown.evaluate(too_wide) == []
+        narrow_to_phone(shown)
+        assert shown.evaluate(too_wide) == []
 
 
 def test_a_memory_is_for_documents(training: Training, tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_without_alignments_what_would_lose_tags_is_left(tmp_path: Path) -> None
     assert data.decode() == XLIFF
     assert "as --engine ctranslate2 aligns no words" in result.left[0]
     text = HEADER + 'msgid "of %s"\nmsgstr ""\n'
-    written, result = filled(tmp_path / "x.po", text, how)
+    written, result = filled(tmp_path / "x.po", text, how, marks_fuzzy=False)
     assert b'#, fuzzy\nmsgid "of %s"\nmsgstr "OF %S"' in written
     assert result.summary()[1].endswith("x.po:8: without '%s', with '%S'")
 
@@ -62,6 +62,7 @@ def test_missing_numbers_are_reported(tmp_path: Path) -> None:
         "filled 3 of 3 segments (1 with tags or accelerators placed by alignments)",
         f"numbers of the source are missing in 1; first: {tmp_path}/x.html:1",
     ]
+    assert [one.has_to_be_read for one in result.fillings if one] == [True, False, False]
 
 
 def test_what_is_filled_and_what_is_left_add_up(tmp_path: Path) -> None:

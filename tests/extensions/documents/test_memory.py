@@ -9,7 +9,7 @@ import pytest
 
 from extensions.documents.fakes import Line, filled, shout, translating
 from transformer_cli.base.errors import UsageError
-from transformer_cli.extensions.documents.document import Match
+from transformer_cli.extensions.documents.document import Filling, Match
 from transformer_cli.extensions.documents.memory import Memory
 from transformer_cli.extensions.documents.sentences import LineTranslator
 
@@ -99,6 +99,12 @@ def test_placeholders_are_not_counted_as_tags(tmp_path: Path) -> None:
     ]
 
 
+def test_low_confidence_needs_review() -> None:
+    assert Filling("x", confidence=0.15).has_to_be_read
+    assert not Filling("x", confidence=0.6).has_to_be_read
+    assert not Filling("x", origin="memory").has_to_be_read
+
+
 def test_a_comment_is_not_in_an_obsolete_entry_before(tmp_path: Path) -> None:
     old = '#~ msgid "old"\n#~ msgstr "alt"\n'
     text = po("Quit") + old + 'msgid "Open the files"\nmsgstr ""\n'
@@ -135,14 +141,14 @@ def test_a_match_is_one_line_of_what_xml_can_hold(tmp_path: Path) -> None:
 
 def test_what_is_doubtful_is_told_or_left(tmp_path: Path) -> None:
     def doubting(text: str) -> Line:
-        return Line(text.upper(), remark="doubtful, repeats itself")
+        return Line(text.upper(), log_probability=-2.0, tokens=4, remark="doubtful, repeats itself")
 
     text = po("Quit")
     _, result = filled(tmp_path / "x.po", text, recalling(doubting))
     assert result.summary()[1:] == [f"doubtful 1; first: {tmp_path}/x.po:4: repeats itself"]
     (filling,) = result.fillings
     assert filling is not None
-    assert filling.doubts == ("repeats itself",)
+    assert filling.confidence == pytest.approx(0.6065, abs=1e-4)
     written, result = filled(tmp_path / "x.po", text, recalling(doubting, fills_doubtful=False))
     assert written.decode() == text
     assert result.summary()[1:] == [f"left 1; first: {tmp_path}/x.po:4: doubtful, repeats itself"]

@@ -22,8 +22,9 @@ PO = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\nmsgid "1 
 COMMANDS: dict[str, Case] = {
     "in place": ("de.po", ["translate", "RUN", "-i", "de.po", "-o", "de.po"]),
     "document": ("x.po", ["translate", "RUN", "-i", "de.po", "-o", "x.po"]),
+    "page": ("p.html", ["translate", "RUN", "-i", "de.po", "-o", "x.po", "--report", "p.html"]),
 }
-INTO_RUNS = [("translate", "RUN", "-i", "de.po", "-o", "RUN/x.po")]
+INTO_RUNS = [("translate", "RUN", "-i", "de.po", "-o", "x.po", "--report", "RUN/report.html")]
 
 
 @pytest.fixture

@@ -50,10 +50,10 @@ def check_by_gettext(data: bytes, *command: str) -> None:
     subprocess.run(command, input=data, check=True)
 
 
-def check_filled(tmp_path: Path, entry: str, expected: str) -> None:
+def check_filled(tmp_path: Path, entry: str, expected: str, marks_fuzzy: bool = True) -> None:
     """Fill an entry that stands between others, which must stay as they were."""
     text = f"{HEADER}{DONE}{entry}\n{AFTER}"
-    data, _ = filled(tmp_path / "x.po", text)
+    data, _ = filled(tmp_path / "x.po", text, marks_fuzzy=marks_fuzzy)
     written = data.decode()
     before, after = HEADER + DONE, "\n" + AFTER
     assert written.startswith(before)
@@ -109,29 +109,21 @@ def test_empty_and_fuzzy_entries_are_filled(tmp_path: Path, entry: str, expected
         ),
     ],
 )
-def test_what_people_have_translated_is_not_fuzzy(
-    tmp_path: Path, entry: str, expected: str
-) -> None:
-    document = read(tmp_path / "x.po", f"{HEADER}{entry}")
-    text = document.segments[0].text.upper().replace("%D", "%d")
-    assert document.write([Filling(text, origin="memory")]).decode() == f"{HEADER}{expected}"
+def test_without_fuzzy_marks_there_are_none(tmp_path: Path, entry: str, expected: str) -> None:
+    check_filled(tmp_path, entry, expected, marks_fuzzy=False)
 
 
 def test_what_msgfmt_would_refuse_is_fuzzy_nevertheless(tmp_path: Path) -> None:
     text = HEADER + '#, c-format\nmsgid "%d of %s"\nmsgstr ""\n'
-    document = read(tmp_path / "x.po", text)
-    assert b"fuzzy" not in document.write([Filling("%d von %s", origin="memory")])
-    assert b"#, fuzzy, c-format" in document.write([Filling("%s von %d", origin="memory")])
-    assert b"#, fuzzy, c-format" in document.write(
-        [Filling("von", origin="memory", problem="without '%d'")]
-    )
+    document = read(tmp_path / "x.po", text, marks_fuzzy=False)
+    assert b"fuzzy" not in document.write([Filling("%d von %s")])
+    assert b"#, fuzzy, c-format" in document.write([Filling("%s von %d")])
+    assert b"#, fuzzy, c-format" in document.write([Filling("von", problem="without '%d'")])
     for directive in ("%<PRIuMAX>", "%Zd", "%5.2lf", "%(dog)s"):
         text = HEADER + f'#, c-format\nmsgid "of {directive}"\nmsgstr ""\n'
-        document = read(tmp_path / "x.po", text)
-        assert b"fuzzy" not in document.write([Filling(f"von {directive}", origin="memory")])
-        assert b"#, fuzzy, c-format" in document.write(
-            [Filling(f"von {directive.swapcase()}", origin="memory")]
-        )
+        document = read(tmp_path / "x.po", text, marks_fuzzy=False)
+        assert b"fuzzy" not in document.write([Filling(f"von {directive}")])
+        assert b"#, fuzzy, c-format" in document.write([Filling(f"von {directive.swapcase()}")])
 
 
 def test_line_ends_marks_and_encodings_stay(tmp_path: Path) -> None:
@@ -195,19 +187,37 @@ def test_a_form_for_one_and_other_numbers_has_a_number(
     )
     entry = f'#, c-format\nmsgid "{one}"\nmsgid_plural "%d dogs"\n'
     forms = (f'msgstr[{form}] ""\n' for form in range(len(expected)))
-    data, _ = filled(tmp_path / "x.po", header + entry + "".join(forms))
+    data, _ = filled(tmp_path / "x.po", header + entry + "".join(forms), marks_fuzzy=False)
     assert list(polib.pofile(data.decode())[0].msgstr_plural.values()) == expected
     check_by_gettext(data)
 
 
-def test_a_plural_of_a_format_is_fuzzy_as_msgfmt_may_refuse_a_form(tmp_path: Path) -> None:
-    for flag, is_fuzzy in (("#, c-format\n", True), ("", False)):
-        entry = f'{flag}msgid "a dog in %s"\nmsgid_plural "%d dogs in %s"\n'
-        document = read(tmp_path / "x.po", f'{HEADER}{entry}msgstr[0] ""\nmsgstr[1] ""\n')
-        texts = ("ein Hund in %s", "%d Hunde in %s")
-        written = document.write([Filling(text, origin="memory") for text in texts])
-        assert (b"#, fuzzy" in written) == is_fuzzy
-        check_by_gettext(written)
+@pytest.mark.parametrize(
+    ("flag", "one", "many", "is_fuzzy"),
+    [
+        ("c", "a dog in %s", "%d dogs in %s", True),
+        ("c", "a dog in %2$s", "%1$d dogs in %2$s", True),
+        ("c", "%2$s has a dog", "%2$s has %1$d dogs", True),
+        ("c", "%1$s has a dog", "%1$s has %2$d dogs", False),
+        ("c", "%2$d dog of %1$s", "%1$s has %2$d dogs", False),
+        ("c", "a dog", "%d dogs", False),
+        ("c", "a dog", "%d dogs in %s", True),
+        ("python", "a dog", "%d dogs", True),
+        ("python", "a dog", "%(dogs)d dogs", False),
+        ("python-brace", "a dog", "{dogs} dogs", False),
+        ("qt", "a dog", "%1 dogs", True),
+    ],
+)
+def test_a_form_that_does_not_fit_the_plural_is_fuzzy(
+    tmp_path: Path, flag: str, one: str, many: str, is_fuzzy: bool
+) -> None:
+    entry = f'#, {flag}-format\nmsgid "{one}"\nmsgid_plural "{many}"\n'
+    document = read(
+        tmp_path / "x.po", f'{HEADER}{entry}msgstr[0] ""\nmsgstr[1] ""\n', marks_fuzzy=False
+    )
+    written = document.write([Filling(f"X {one}"), Filling(f"X {many}")])
+    assert (b"#, fuzzy" in written) == is_fuzzy
+    check_by_gettext(written)
 
 
 @pytest.mark.parametrize(
@@ -223,13 +233,13 @@ def test_a_plural_of_a_format_is_fuzzy_as_msgfmt_may_refuse_a_form(tmp_path: Pat
 )
 def test_the_header_names_the_character_set_of_translations(tmp_path: Path, header: str) -> None:
     text = header + 'msgid "A bear"\nmsgstr ""\n'
-    data, _ = filled(tmp_path / "x.pot", text, translating(lambda _: Line("Ein Bär")))
+    data, _ = filled(tmp_path / "x.pot", text, translating(lambda _: Line("Ein Bär")), False)
     read_by_polib = polib.pofile(data.decode())
     assert read_by_polib.metadata["Content-Type"] == "text/plain; charset=UTF-8"
     assert read_by_polib.metadata.get("Language", "de") == "de"
     assert read_by_polib[0].msgstr == "Ein Bär"
-    ascii_only = header + '#, fuzzy\nmsgid "A bear"\nmsgstr "A BEAR"\n'
-    assert filled(tmp_path / "x.pot", text)[0].decode() == ascii_only
+    ascii_only = header + 'msgid "A bear"\nmsgstr "A BEAR"\n'
+    assert filled(tmp_path / "x.pot", text, marks_fuzzy=False)[0].decode() == ascii_only
     check_by_gettext(data, "msgcat", "-o", "/dev/null", "-")
 
 

@@ -546,7 +546,7 @@ def test_what_someone_saves_while_workers_translate_is_kept(
 def test_a_memory_that_has_changed_is_read_anew(tmp_path: Path) -> None:
     here = tmp_path
     (here / "x.po").write_text('msgid "a"\nmsgstr ""\n')
-    document = read_document(here / "x.po", ("de", "en"))
+    document = read_document(here / "x.po", ("de", "en"), True)
     memory = here / "tm.tsv"
     options = DocumentOptions(memory=[memory])
     memory.write_text("a\t0\n")

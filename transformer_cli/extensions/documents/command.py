@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 from transformer_cli.base.files import sha256
 from transformer_cli.base.messages import bar, log
 from transformer_cli.base.packages import import_extra, lazy_imports
-from transformer_cli.base.text_files import compressor
+from transformer_cli.base.text_files import compressor, write_text
 from transformer_cli.base.writing import claim, whole_file
 from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.cli.translation import (
@@ -18,14 +20,19 @@ from transformer_cli.data.corpus import mtime_key_of
 from transformer_cli.extensions.constraints.reserved import ReservedTokenizers, protected_by
 from transformer_cli.extensions.documents import formats
 from transformer_cli.extensions.documents.document import (
+    LOW_CONFIDENCE,
     Document,
+    Filling,
     Match,
+    Segment,
 )
 from transformer_cli.extensions.documents.filling import Filled, fill
 from transformer_cli.extensions.documents.formats import read_document
 from transformer_cli.extensions.documents.memory import Memory
 from transformer_cli.extensions.documents.options import DocumentOptions
 from transformer_cli.extensions.documents.sentences import LineTranslator
+from transformer_cli.extensions.report.examples import mark_differences
+from transformer_cli.extensions.report.rendering import render_page
 from transformer_cli.extensions.revision.doubts import without_fallback
 from transformer_cli.extensions.revision.options import RevisionOptions
 from transformer_cli.inference.engine import SearchEngine
@@ -44,10 +51,11 @@ class DocumentFormat(InputFormat):
     def translate(self, given: TranslateOptions) -> None:
         given.check()
         own = given.extra(DocumentOptions)
-        with claim(given.output):
+        with claim(given.output, own.report):
             document = open_document(given)
             memory = read_memory(own, document)
-            is_aligned = formats.format_of(given.input_) is not None  # text has no tags
+            # Text has no tags, so that alignments only help its report.
+            is_aligned = formats.format_of(given.input_) is not None or own.report is not None
             translator = load_translator(self.prefer_engine(given) if is_aligned else given)
             with bar(None, "translating", " sentences") as shown:
 
@@ -56,6 +64,8 @@ class DocumentFormat(InputFormat):
 
                 filled = fill_document(given, document, translator, memory, watch(shown), add_total)
             write_document(given, filled)
+            if own.report is not None:
+                write_report(given, own.report, filled)
         for message in filled.summary():
             log(message)
 
@@ -87,6 +97,7 @@ def open_document(options: TranslateOptions) -> Document:
     document = read_document(
         options.input_,
         (data.src_lang, data.tgt_lang),
+        not options.extra(DocumentOptions).no_fuzzy,
     )
     if document.segments:  # before the model is loaded, which takes long
         import_extra("sentencex", "documents", str(options.input_))
@@ -135,6 +146,7 @@ def fill_document(
         translator.config.data.src_lang,
         protected_by(tokenizers),
         translator.engine.name == "torch",
+        aligns_all=options.extra(DocumentOptions).report is not None,
         find_matches=find_matches,
         fills_doubtful=fallback is None,
         translates_numbers=tokenizers.letterless,
@@ -154,3 +166,34 @@ def write_document(options: TranslateOptions, filled: Filled) -> None:
     data = compressor(options.output)(filled.data)
     with whole_file(options.output, is_named=True) as path:
         path.write_bytes(data)
+
+
+def write_report(options: TranslateOptions, path: Path, filled: Filled) -> None:
+    """Write a page of all that was filled, what is most doubtful first."""
+    document = filled.document
+    rows = [_row(document.name, segment, one) for segment, one in filled.pairs()]
+    rows.sort(key=lambda row: row["filling"].assurance)
+    page = render_page(
+        "translations",
+        None,
+        {},
+        rows=rows,
+        left=filled.left,
+        low_confidence=LOW_CONFIDENCE,
+        title=options.input_.name,
+        run=str(options.run),
+        src_lang=document.languages[0],
+        tgt_lang=document.languages[1],
+    )
+    write_text(path, page, is_named=True)
+
+
+def _row(name: str, segment: Segment, filling: Filling) -> dict[str, Any]:
+    match = filling.match
+    return {
+        "place": segment.place.removeprefix(f"{name}:"),
+        "src": segment.split(segment.text),
+        "tgt": segment.split(filling.text),
+        "filling": filling,
+        "differences": match and mark_differences(segment.text, match.src)[1],
+    }

@@ -17,6 +17,9 @@ from transformer_cli.text.lines import find_verbatim, has_letters
 
 MAX_BYTES = 1 << 26  # of a document, which is held in memory as a whole
 
+LOW_CONFIDENCE = 0.5
+"""Below this a person should review a translation: its tokens are less likely than not."""
+
 CODE_ELEMENTS = ("code", "kbd", "samp", "tt", "var")
 LEFT_ELEMENTS = (
     *(*CODE_ELEMENTS, "iframe", "math", "noscript", "object", "pre", "ruby", "script", "style"),
@@ -123,9 +126,29 @@ class Filling:
     origin: Literal["model", "memory"] = "model"  # where the text is from
     comment: str = ""  # for a person, on one line; formats without comments have none
     problem: str = ""  # how its placeholders differ from the source's; empty if they are the same
+    match: "Match | None" = None  # what the translation memory has that is like the segment
+    confidence: float | None = None
+    """Mean probability that the model gives its tokens, geometric; None: not its own."""
+    coverage: float | None = None
+    """Share of the source's words that its words are aligned to; None: not aligned."""
     doubts: tuple[str, ...] = ()  # what is doubtful about its sentences
     is_aligned: bool = False  # whether alignments placed its tags or placeholders
     loses_numbers: bool = False  # whether it lacks numbers of the source
+
+    @property
+    def is_unsure(self) -> bool:
+        """True if the model gives its tokens a low probability."""
+        return self.confidence is not None and self.confidence < LOW_CONFIDENCE
+
+    @property
+    def has_to_be_read(self) -> bool:
+        """True if something is known to be doubtful about it."""
+        return bool(self.problem or self.loses_numbers or self.doubts or self.is_unsure)
+
+    @property
+    def assurance(self) -> tuple[bool, bool, float]:
+        """What translations are sorted by: known doubts, then confidence, then the memory's."""
+        return not self.has_to_be_read, self.origin == "memory", self.confidence or 0.0
 
 
 class Match(NamedTuple):
@@ -159,6 +182,7 @@ class Source:
     name: str  # for messages
     data: bytes  # its bytes
     languages: tuple[str, str]  # of the run, source and target
+    marks_fuzzy: bool = True  # whether what is filled is marked for a person to look at
 
     def decode(self, declared: str | None) -> tuple[str, str]:
         """Return the text, which gives the same bytes again, and its encoding.

@@ -124,6 +124,9 @@ def fill(document: Document, how: LineTranslator) -> Filled:
             f"{core.lead}{text}{core.trail}",
             comment=f"{match.percent} %: {match.src} = {match.tgt}" if match else "",
             problem=compare_placeholders(core.segment.text, text, how.placeholders),
+            match=match,
+            confidence=translated.confidence,
+            coverage=translated.coverage if how.aligns_all else None,
             doubts=translated.doubts,
             is_aligned=translated.is_aligned,
             loses_numbers=loses_numbers(core.segment.plain, "".join(core.segment.split(text)[::2])),
@@ -188,7 +191,7 @@ def _recall(segment: Segment, match: Match, encoding: str, how: LineTranslator) 
         return None
     lead = source[: len(source) - len(source.lstrip())]
     trail = source[len(source.rstrip()) :]
-    return Filling(f"{lead}{text}{trail}", origin="memory")
+    return Filling(f"{lead}{text}{trail}", origin="memory", match=match)
 
 
 def _translate_cores(
@@ -200,7 +203,8 @@ def _translate_cores(
         if not (core.has_words or how.translates_numbers):
             done[place] = JoinedTranslation(core.segment.text)
     whole = [p for p, core in cores.items() if p not in done and core.can_stay_whole(how)]
-    translated = translate_texts([cores[place].marked for place in whole], how, aligned=False)
+    aligned = how.aligns_all and how.can_align
+    translated = translate_texts([cores[place].marked for place in whole], how, aligned)
     drafts = {
         place: replace(one, text=cores[place].unmark(one.text))
         for place, one in zip(whole, translated, strict=True)

@@ -22,7 +22,7 @@ def format_of(path: Path) -> Entry | None:
     return next((each for each in formats if ending in each.facts["endings"]), None)
 
 
-def read_document(path: Path, languages: tuple[str, str]) -> "Document":
+def read_document(path: Path, languages: tuple[str, str], marks_fuzzy: bool = True) -> "Document":
     """Read a document, whose name tells its format; others are lines of text.
 
     CorpusError, InputError: it cannot be read, is damaged, or is in other languages.
@@ -33,7 +33,7 @@ def read_document(path: Path, languages: tuple[str, str]) -> "Document":
         raise InputError(
             f"{path}: a document of more than {documents.MAX_BYTES >> 20} MiB; split it"
         )
-    source = documents.Source(str(path), data, languages)
+    source = documents.Source(str(path), data, languages, marks_fuzzy)
     document: Document = (format_of(path) or entries("document")["lines"]).load()(source)
     document.segments = [segment.without_soft_hyphens() for segment in document.segments]
     return document

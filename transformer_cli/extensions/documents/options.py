@@ -1,4 +1,4 @@
-"""Options of `translate` for documents, and for text that has a translation memory."""
+"""Options of `translate` for documents, and for text that has a translation memory or a report."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from transformer_cli.base.errors import UsageError
-from transformer_cli.base.packages import lazy_imports
-from transformer_cli.cli.declaring import option
+from transformer_cli.base.packages import import_extra, lazy_imports
+from transformer_cli.cli.declaring import flag, option
 from transformer_cli.cli.translate import InputOptions, TranslateOptions
 from transformer_cli.extensions.alignments.options import AlignmentOptions
 from transformer_cli.extensions.prefixes.options import PrefixOptions
@@ -38,11 +38,17 @@ class DocumentOptions(InputOptions):
         list[Path] | None,
         option("FILE", "Translation memory: TMX, PO or TSV; repeatable.", use="reads"),
     ] = None
+    report: Annotated[
+        Path | None, option("FILE", "Write a page of all translations, by doubt.", use="writes")
+    ] = None
+    no_fuzzy: Annotated[bool, flag("PO: do not mark what is filled as fuzzy.", "--no-fuzzy")] = (
+        False
+    )
 
     def matches(self, given: TranslateOptions) -> bool:
         if formats.format_of(given.input_):
             return True
-        is_asked = self.memory and given.reads_file
+        is_asked = (self.memory or self.report) and given.reads_file
         return bool(is_asked) and not given.extra(tables.TableOptions).matches(given)
 
     def fingerprint(self) -> dict[str, str]:
@@ -52,18 +58,23 @@ class DocumentOptions(InputOptions):
     def check(self, given: TranslateOptions) -> None:
         for problem in self._find_problems(given):
             raise UsageError(f"translate: {problem}")
+        if self.report is not None:
+            import_extra("jinja2", "report", "--report")
 
     def _find_problems(self, given: TranslateOptions) -> Iterator[str]:
         entry = formats.format_of(given.input_)
+        if self.no_fuzzy and (entry is None or entry.name != "po"):
+            yield "--no-fuzzy is for PO files; leave it out"
         if given.kind is self:
             yield from self._find_problems_of_document(given)
             written = formats.format_of(given.output)
             if str(given.output) == "-":
-                yield "documents and --memory need a file for output; name it with -o"
+                yield "documents, --memory and --report need a file for output; name it with -o"
             elif (written and written.name) != (entry and entry.name):
                 yield f"-o: a document stays in its format; give a name that ends as {given.input_}"
-        elif self.memory:
-            yield "--memory is for files of text and documents, not tables and pipes; leave it out"
+        elif self.memory or self.report:
+            name = "--memory" if self.memory else "--report"
+            yield f"{name} is for files of text and documents, not tables and pipes; leave it out"
         elif formats.format_of(given.output) is not None:
             advice = "give one of its format with -i, or rename -o"
             yield f"-o {given.output}: a document is made of a document only; {advice}"

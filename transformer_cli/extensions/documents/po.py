@@ -35,6 +35,9 @@ _WIDTH = 77  # of a text's lines, without quotes, as gettext wraps them
 # By their order, directives without a number or a name belong to the arguments. Unlike placeholders
 # of a line, these are those of any format's language: too many only make an entry fuzzy.
 _DIRECTIVE = re.compile(r"%(?:\d+\$|\()?[^\w%<]*[\d.*]*(?:<\w+>|[hlqjztLZ]*\w)?|[{}]")
+_NUMBER = re.compile(r"%(\d+)\$")  # of an argument
+_COUNTED_FORMATS = {f"{name}-format" for name in ("lua", "python", "qt", "ruby", "scheme")}
+"""In these, each form needs as many directives without names as all others."""
 _CHARSET = re.compile(r"(charset=\s*)CHARSET\b")  # in a template
 _CONTENT_TYPE = '"Content-Type: text/plain; charset=UTF-8\\n"'
 
@@ -117,10 +120,10 @@ class PoDocument(Document):
         written = new_line.join(self._written(entry, fillings)) + last[len(last.rstrip("\r\n")) :]
         edits = [self._edit(entry.translation, written)]
         edits += [self._edit(range(line, line + 1), "") for line in entry.previous]
-        # msgfmt -c might refuse other directives, whatever the format's language.
-        is_fuzzy = (entry.is_format and len(fillings) > 1) or any(
-            filling.origin == "model"
+        is_fuzzy = self._form_may_not_fit(entry) or any(
+            (self._source.marks_fuzzy and filling.origin == "model")
             or filling.problem
+            # msgfmt -c might refuse it, whatever the format's language.
             or (entry.is_format and _DIRECTIVE.findall(source) != _DIRECTIVE.findall(filling.text))
             for source, filling in zip(entry.sources, fillings, strict=True)
         )
@@ -166,6 +169,25 @@ class PoDocument(Document):
         # "One file" does not fit 21 files.
         directives = [sorted(_DIRECTIVE.findall(source)) for source in entry.sources]
         return one != many and (not one_has_others or directives[0] == directives[1])
+
+    def _form_may_not_fit(self, entry: PoEntry) -> bool:
+        """Return whether `msgfmt -c` might refuse the form for one, which it checks by the plural.
+
+        Such a form may lack one argument, usually the number, but only the last one.
+        """
+        if not (entry.is_format and self._uses_singular(entry)):
+            return False
+
+        def number(directive: str) -> int:
+            """Return the number that a directive gives its argument; 0 if it gives none."""
+            found = _NUMBER.match(directive)
+            return int(found[1][:9]) if found else 0
+
+        one, many = (sorted(_DIRECTIVE.findall(source), key=number) for source in entry.sources)
+        lacking = [directive for directive in many[len(one) :] if directive != "}"]
+        flags = {flag for line in entry.flags for flag in read_flags(self.lines[line].strip())}
+        is_counted = flags & _COUNTED_FORMATS and not all(each.startswith("%(") for each in many)
+        return one != many[: len(one)] or len(lacking) > (0 if is_counted else 1)
 
 
 def _wrap(key: str, text: str) -> Iterator[str]:

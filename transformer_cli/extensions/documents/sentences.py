@@ -1,5 +1,6 @@
 """Texts translated sentence by sentence: cut by sentencex, and put together again."""
 
+import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ class LineTranslator:
     src_lang: str  # language of the segments
     protect: Collection[Group] = ()  # placeholders that the tokenizer has slots for
     can_align: bool = True  # whether ``translate`` aligns words
+    aligns_all: bool = False  # whether it also does where no tag depends on it, for coverage
     find_matches: Callable[[Sequence[str]], Sequence[Match | None]] = lambda texts: (
         [None] * len(texts)
     )
@@ -49,8 +51,20 @@ class JoinedTranslation:
     src_words: list[Span] = field(default_factory=list)
     tgt_words: list[Span] = field(default_factory=list)
     links: set[tuple[int, int]] = field(default_factory=set)
+    log_probability: float = 0.0
+    tokens: int = 0
     doubts: tuple[str, ...] = ()
     is_aligned: bool = False
+
+    @property
+    def confidence(self) -> float | None:
+        """Geometric mean of its tokens' probabilities."""
+        return math.exp(self.log_probability / self.tokens) if self.tokens else None
+
+    @property
+    def coverage(self) -> float | None:
+        """Share of the source's words that a word is aligned to."""
+        return len({src for src, _ in self.links}) / len(self.src_words) if self.links else None
 
 
 def cut_sentences(text: str, language: str) -> list[Span]:
@@ -141,5 +155,7 @@ def _join(
         src_words,
         tgt_words,
         links,
+        sum(each.log_probability for each in sentences),
+        sum(each.tokens for each in sentences),
         tuple(filter(None, dict.fromkeys(map(doubt_of, sentences)))),
     )

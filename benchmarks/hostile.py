@@ -112,11 +112,6 @@ _TMX = (
     '<tmx version="1.4"><body><tu><tuv xml:lang="de"><seg>{}</seg></tuv>'
     '<tuv xml:lang="en"><seg>{}</seg></tuv></tu></body></tmx>'
 )
-_TBX = (
-    '<tbx><text><body><conceptEntry><langSec xml:lang="de"><termSec><term>{}</term></termSec>'
-    '</langSec><langSec xml:lang="en"><termSec><term>{}</term></termSec></langSec></conceptEntry>'
-    "</body></text></tbx>"
-)
 _XLIFF = (
     '<xliff version="1.2"><file source-language="de" target-language="en"><body>'
     '<trans-unit id="1"><source>{}</source></trans-unit></body></file></xliff>'
@@ -135,7 +130,6 @@ _DOCUMENTS = {
 _READERS = {
     "po": _PO,
     "tmx": _TMX,
-    "tbx": _TBX,
     "tsv": "{}\t{}\n",
     "jsonl": '{{"de": "{}", "en": "{}"}}\n',
 }
@@ -143,7 +137,7 @@ _READERS = {
 
 def _framed(frame: str, text: str) -> str:
     """Return a file with text in the place of words, escaped as its format has it."""
-    if frame.startswith(("<tmx", "<tbx", "<xliff")):
+    if frame.startswith(("<tmx", "<xliff")):
         text = escape(text)
     elif '"{}"' in frame:
         text = text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
@@ -174,16 +168,12 @@ def fill_document(path: Path, text: str) -> None:
 
 def read_corpus(path: Path, text: str) -> None:
     """Read all pairs of a file."""
-    from transformer_cli.extensions.constraints.terms_file import read_terms
     from transformer_cli.extensions.corpora.opening import open_source
     from transformer_cli.extensions.corpora.settings import SourceConfig
 
     path.write_text(text, encoding="utf-8", newline="")
     with suppress(TransformerCliError):
         match path.suffix:
-            case ".tbx":
-                read_terms(path, "de", "en")
-                return
             case ".tsv":
                 source = SourceConfig(tsv=path, src_column=1, tgt_column=2)
             case ".jsonl":

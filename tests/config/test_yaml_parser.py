@@ -96,7 +96,8 @@ def test_the_place_of_what_is_not_there_is_the_section_around_it() -> None:
         ('a: 1\nb: "\\UFFFFFFFF"\n', "x.yaml:2: not YAML: an escape that is no character"),
         (
             "a: 1\n---\nb: 2\n",
-            "x.yaml:2: not YAML: but found another document (column 1); use one file each",
+            "x.yaml:2: not YAML: but found another document (column 1); a second YAML document "
+            "begins there; use one file each",
         ),
         ('a: "x\\ty"\n', "x.yaml:1: a: expected a line of text, found 'x\\ty'"),
         ('a: "\\uD800"\n', "x.yaml:1: a: expected a line of text, found '\\ud800'"),

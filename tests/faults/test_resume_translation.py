@@ -16,6 +16,9 @@ from cli.conftest import Training
 from cli.process import PATIENCE, Finished, assert_refused, run, signal_at, start
 from installed import has_engine
 
+from transformer_cli.base.errors import OutputError
+from transformer_cli.inference import output
+
 OUTPUT = "transformer_cli.inference.output"
 TRANSLATOR = "transformer_cli.inference.translator:TextTranslator"
 CHUNK = 4
@@ -416,3 +419,24 @@ def test_what_a_link_points_to_is_replaced(training: Training, here: Path, expec
     assert (here / "out.txt").is_symlink()
     assert (here / "elsewhere" / "real.txt").read_bytes() == expected
     assert names(here / "elsewhere") == ["real.txt"]
+
+
+def test_no_other_process_gets_the_file_before_it_is_in_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved = []
+    replace = Path.replace
+
+    def try_to_open_first(path: Path, target: Path) -> Path:
+        if path.name == "out.partial":
+            moved.append(path)
+            with pytest.raises(OutputError, match="another process is writing it"):
+                output._open_partial(path, target)
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", try_to_open_first)
+    with output.output_file(tmp_path / "out", {}, iter(["a"])) as file:
+        file.write(["a"], ["b"])
+    assert moved
+    assert (tmp_path / "out").read_text() == "b\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]

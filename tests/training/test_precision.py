@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from transformer_cli.base.errors import UsageError
+from transformer_cli.base.ranks import SINGLE_PROCESS
 from transformer_cli.model import device as devices
 from transformer_cli.model.device import choose_training_precision
 
@@ -15,21 +16,23 @@ def test_auto_is_bfloat16_where_the_processor_has_it(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(devices, "has_bfloat16", lambda: name == "bfloat16")
-    assert str(choose_training_precision("auto", CPU)) == f"torch.{name}"
+    assert str(choose_training_precision("auto", CPU, SINGLE_PROCESS)) == f"torch.{name}"
 
 
 @pytest.mark.parametrize("earlier", ["float32", "bfloat16"])
 def test_a_run_goes_on_as_it_began(earlier: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "has_bfloat16", lambda: earlier == "float32")
-    assert str(choose_training_precision("auto", CPU, earlier)) == f"torch.{earlier}"
+    assert (
+        str(choose_training_precision("auto", CPU, SINGLE_PROCESS, earlier)) == f"torch.{earlier}"
+    )
 
 
 def test_a_precision_that_is_named_is_taken() -> None:
-    assert choose_training_precision("bfloat16", CPU, "float32") == torch.bfloat16
-    assert choose_training_precision("float32", CPU, "bfloat16") == torch.float32
-    assert choose_training_precision("auto", APPLE) == torch.float32
+    assert choose_training_precision("bfloat16", CPU, SINGLE_PROCESS, "float32") == torch.bfloat16
+    assert choose_training_precision("float32", CPU, SINGLE_PROCESS, "bfloat16") == torch.float32
+    assert choose_training_precision("auto", APPLE, SINGLE_PROCESS) == torch.float32
     with pytest.raises(UsageError, match="MPS"):
-        choose_training_precision("bfloat16", APPLE)
+        choose_training_precision("bfloat16", APPLE, SINGLE_PROCESS)
 
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])

@@ -106,7 +106,7 @@ class TrainingError(TransformerCliError):
 
 # torch has an error type for its own allocations on a GPU; for all else there are messages only.
 _OUT_OF_MEMORY = re.compile(
-    # CUDA's own, by torch, NCCL and CTranslate2: "CUDA error: out of memory", "CUDA driver error:
+    # CUDA's own, by torch, NCCL and other engines: "CUDA error: out of memory", "CUDA driver error:
     # out of memory", "Cuda failure 2 'out of memory'", "CUDA failed with error out of memory".
     # And MPS': "MPS backend out of memory".
     r"\b(cuda|mps)\b.*\bout of memory\b"

@@ -26,7 +26,7 @@ def find_executor(extras: Iterable[object], place: Path, unasked: bool = True) -
     Args:
         extras: the options of extensions.
         place: where the work reads and writes; it need not be there yet, and may be a URL.
-        unasked: whether it may be one that nothing asks for; else ``SerialExecutor`` is that one.
+        unasked: whether it may be one that nothing asks for; else that is ``SerialExecutor``.
 
     Raises:
         UsageError: something is wrong with the options.

@@ -147,7 +147,7 @@ def replace_file(file: FileIO, new: Path, path: Path) -> None:
     new file is instead. Nothing is lost if it has been deleted, or has the same bytes.
 
     Args:
-        file: the new file, which is open, and is closed here.
+        file: the new file, which is open; where it is locked, it stays so until it is in its place.
         new: its temporary name.
         path: its place.
     """
@@ -157,8 +157,11 @@ def replace_file(file: FileIO, new: Path, path: Path) -> None:
             "only you can change"
         )
     version = _find_version(new)
+    if sys.platform == "win32":
+        file.close()  # it moves none that is open, and keeps no permissions
+    else:
+        _keep_permissions(file.fileno(), path)
     if path in _claimed and _find_version(path) not in (None, _claimed[path], version):
-        file.close()
         names = (f"{path.name}.new{f'-{n}' if n > 1 else ''}" for n in count(1))
         kept = next(to for name in names if not os.path.lexists(to := path.with_name(name)))
         new.replace(kept)
@@ -166,17 +169,14 @@ def replace_file(file: FileIO, new: Path, path: Path) -> None:
             f"{path}: was changed by someone else while this command ran, and is left as it is; "
             f"what was to be written is kept in {kept}"
         )
-    _keep_permissions(file.fileno(), path)
-    file.close()  # Windows moves none that is open
     new.replace(path)
+    file.close()
     if path in _claimed:
         _claimed[path] = version
 
 
 def _keep_permissions(descriptor: int, path: Path) -> None:
     """Give an open file the owner, group and mode of ``path``, as far as the system lets us."""
-    if sys.platform == "win32":
-        return
     with suppress(FileNotFoundError):
         before, status = path.lstat(), os.fstat(descriptor)
         if not stat.S_ISREG(before.st_mode):

@@ -60,7 +60,8 @@ def load_command(name: str, arguments: Sequence[str] | None = None) -> Any:
     Those whose modules ``arguments`` do not need are left out, if these are given.
     """
     entry = list_commands().get(name) or registry.find("command", name)
-    assert entry is not None
+    if entry is None:
+        return None
     loaded = entry.load()
     if not isinstance(loaded, Declared):
         return _make_command(name, loaded)
@@ -91,6 +92,8 @@ class _Commands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, *rest = args
         if name not in (commands := list_commands()) and registry.find("command", name) is None:
+            if ctx.resilient_parsing:  # as a shell completes the line
+                return None, None, []
             hint = did_you_mean(name, commands)
             missing = registry.describe_missing("command", name, commands)
             ctx.fail(f"{missing}; {hint}" if hint else missing)

@@ -14,7 +14,6 @@ from transformer_cli.cli.display import print_error, say
 
 with lazy_imports():
     from transformer_cli.config import yaml
-    from transformer_cli.runs import directory
 
 config = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -31,11 +30,8 @@ def _config(context: typer.Context) -> None:
         typer.echo(context.get_help())
 
 
-ConfigOrRun = Annotated[Path, argument("CONFIG", "YAML file, or a run directory.")]
-
-
 @config.command()
-def show(config: ConfigOrRun, set_: options.Set = None) -> None:
+def show(config: options.ConfigOrRun, set_: options.Set = None) -> None:
     """Show every setting, as YAML with bases and defaults resolved.
 
     \b
@@ -43,17 +39,8 @@ def show(config: ConfigOrRun, set_: options.Set = None) -> None:
       transformer-cli config show configs/toy.yaml --set training.epochs=5
       transformer-cli config show runs/toy
     """
-    say(yaml.dump_config(yaml.load_config(find_file(config), set_ or [])).removesuffix("\n"))
-
-
-def find_file(config: Path) -> Path:
-    """Return the YAML file that is named, or the one of a run directory."""
-    if not config.is_dir():
-        return config
-    run = directory.RunDirectory(config)
-    run.load_config()  # or it is no run
-    run.check_not_exported()
-    return run.config
+    settings = yaml.load_config(options.find_config(config), set_ or [])
+    say(yaml.dump_config(settings).removesuffix("\n"))
 
 
 @config.command()

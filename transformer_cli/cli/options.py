@@ -27,6 +27,7 @@ with lazy_imports():
 
 
 Config = Annotated[Path, argument("CONFIG", "YAML file of the experiment.")]
+ConfigOrRun = Annotated[Path, argument("CONFIG", "YAML file, or a run directory.")]
 Run = Annotated[Path, argument("RUN", "Run directory of a training.")]
 RunDir = Annotated[
     Path | None,
@@ -145,6 +146,16 @@ def check_output(
         raise UsageError(
             f"{option} {path}: cannot be written ({error.strerror}); name a file elsewhere"
         ) from error
+
+
+def find_config(config: Path) -> Path:
+    """Return the YAML file that is named, or the one of a run directory."""
+    if not config.is_dir():
+        return config
+    run = directory.RunDirectory(config)
+    run.load_config()  # or it is no run
+    run.check_not_exported()
+    return run.config
 
 
 def run_directory(config: Path, run_dir: Path | None) -> Path:

@@ -3,7 +3,8 @@
 import signal
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -129,12 +130,15 @@ def _open_training(
         observer.check(config, None, device, ranks)
     begun = None if request.overwrite else run
     earlier = metrics_log.last_session(run.metrics) if begun else {}
-    dtype = devices.choose_training_precision(given.precision, device, earlier.get("precision"))
     metrics, select = best_checkpoint.metrics_of_training(config, begun, log)
     is_there = ranks.is_main and begun is not None and begun.config.is_file()
     previous = run.load_config() if is_there else None
     state = initialize.load_newest_state(begun) if begun else None
-    with ranks.init(device) as ranks, preparation.open_data(request, ranks) as data:
+    with ExitStack() as stack:
+        ranks = stack.enter_context(ranks.init(device))
+        before = earlier.get("precision")
+        dtype = devices.choose_training_precision(given.precision, device, ranks, before)
+        data = stack.enter_context(preparation.open_data(request, ranks))
         for observer in observers:
             observer.check(config, data.vocab_sizes, device, ranks)
         trainer = preparation.build_trainer(config, data, run, device, dtype, ranks)
@@ -162,6 +166,8 @@ def _run(planned: "summary.PlannedTraining") -> "tuple[sessions.Session, int | N
     if trainer.ranks.is_main:
         root = planned.request.root
         initialize.record_settings(run, planned.config, root, session.is_finished)
+    # Damaged checkpoints are set aside by now.
+    planned = replace(planned, state=session.state)
     for line in align_columns(summary.summarize_training(planned), left=2):
         log(line)
     with stop_requests(STOPPING) as requested:

@@ -149,7 +149,7 @@ def load_translator(options: TranslateOptions) -> TextTranslator[SearchEngine]:
     compute = loading.ComputeOptions(
         options.engine, options.device, options.precision, options.threads, options.beam_size
     )
-    has_scores = options.n_best_written is not None  # which CTranslate2 has, but others
+    has_scores = options.n_best_written is not None  # which other engines have, but others
     engine = loading.choose_engine(run, compute, options.extra_needs(), prefers_torch=has_scores)
     if run.only_engine and checkpoint != "best":
         raise UsageError(

@@ -38,7 +38,7 @@ _NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _SAME_COLUMN = "keys of one section begin in the same column"
 _ADVICE = (
     ("'\\t'", "indent with spaces, not tabs"),
-    ("another document", "use one file each"),
+    ("another document", "a second YAML document begins there; use one file each"),
     ("mapping values are not allowed", f"text with a colon needs quotes; {_SAME_COLUMN}"),
     ("could not find expected ':'", f"a space has to follow the colon of a key; {_SAME_COLUMN}"),
     ("<block mapping start>", _SAME_COLUMN),

@@ -93,7 +93,10 @@ def _explain(schema: type[Section], error: ErrorDetails, values: Any) -> tuple[t
         case "refused":
             return keys, error["msg"]
         case name if name in _EXPECTED:
-            return keys, f"expected {_EXPECTED[name].format(**context)}, found {found}"
+            wanted = _EXPECTED[name].format(**context)
+            is_key = wanted == "keys and values" and re.match(r"\w+:\S", str(error["input"]))
+            advice = "; a space has to follow the colon of a key" if is_key else ""
+            return keys, f"expected {wanted}, found {found}{advice}"
         case _:
             return keys, f"{error['msg']}, found {found}"
 

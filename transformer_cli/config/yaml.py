@@ -173,6 +173,9 @@ def _override(root: tree.Node, override: str) -> tree.Node:
     keys = tuple(dotted_key.split("."))
     if not equals or not all(keys):
         raise tree.setting_error(place, (), "expected KEY=VALUE, as in training.epochs=20")
+    if "[" in dotted_key:
+        problem = "the items of a list cannot be set one by one; set the whole list"
+        raise tree.setting_error(place, (), problem)
     if keys == (tree.BASE,):
         problem = "only a file has one; write one with this base and the changes"
         raise tree.setting_error(place, keys, problem)

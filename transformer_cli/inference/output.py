@@ -9,6 +9,7 @@ the journal says, and the rest comes out as it would have done.
 
 import hashlib
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from io import FileIO
@@ -176,7 +177,7 @@ def output_file(
 
     Args:
         path: a file, or nothing yet; its directory must exist. What a link points to is replaced.
-        terms: what the translations depend on beside the input, each by its name.
+        terms: what the translations depend on besides the input, each by its name.
         sources: the input's lines, to compare those that are translated already; None: they cannot
             be read again, so that nothing is resumed, now or later.
 
@@ -201,8 +202,11 @@ def output_file(
             with naming_output_errors(path):
                 replace_file(file, partial, path)
         except BaseException:
-            if not output.kept or not partial.exists():
-                file.close()  # Windows deletes none that is open
+            if not partial.exists() or not is_at(file, partial):  # it has been moved
+                _remove_journal(partial)
+            elif not output.kept:
+                if sys.platform == "win32":
+                    file.close()  # it deletes none that is open; elsewhere it stays locked
                 _remove_journal(partial)
                 partial.unlink(missing_ok=True)
             raise

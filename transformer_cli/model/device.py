@@ -76,16 +76,16 @@ def choose_precision(name: PrecisionName, device: torch.device) -> torch.dtype:
 
 
 def choose_training_precision(
-    name: PrecisionName, device: torch.device, earlier: str | None = None
+    name: PrecisionName, device: torch.device, ranks: Ranks, earlier: str | None = None
 ) -> torch.dtype:
-    """Return the compute dtype of a training; see ``choose_precision``.
+    """Return the compute dtype of a training, the same on all ranks; see ``choose_precision``.
 
     On a CPU, 'auto' is what the run was trained in ``earlier``, and for a new run bfloat16 if the
-    processor computes in it.
+    main process' processor computes in it.
     """
     if name == "auto" and device.type == "cpu":
         is_bfloat16 = earlier == "bfloat16" if earlier else has_bfloat16()
-        name = "bfloat16" if is_bfloat16 else "float32"
+        name = "bfloat16" if ranks.broadcast(int(is_bfloat16)) else "float32"
     return choose_precision(name, device)
 
 

@@ -147,8 +147,18 @@ def _open_trial(request: TrainRequest) -> Iterator[RunDirectory]:
             trial.checkpoints = run.checkpoints
             if not initialize.is_data_outdated(run, config):
                 for data in filter(Path.is_dir, (run.corpus, run.tokenizer, run.encoded)):
-                    shutil.copytree(data, trial.path / data.name)
+                    _copy(data, trial.path / data.name)
         yield trial
+
+
+def _copy(data: Path, copy: Path) -> None:
+    try:
+        shutil.copytree(data, copy)
+    except OSError as error:  # shutil's own has a list of all that failed
+        raise RunError(
+            f"{data}: cannot be copied to {copy}; make room there, or name a directory with more "
+            "in TMPDIR"
+        ) from error
 
 
 # --- text -----------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ import typer
 
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
-from transformer_cli.cli.config import ConfigOrRun, find_file
 from transformer_cli.cli.display import say
 
 with lazy_imports():
@@ -26,7 +25,7 @@ def print_schema() -> None:
     typer.echo(json_schema.schema_text(), nl=False)
 
 
-def show(config: ConfigOrRun, set_: options.Set = None) -> None:
+def show(config: options.ConfigOrRun, set_: options.Set = None) -> None:
     """Show every setting, and where its value comes from.
 
     Prints a YAML configuration with bases and defaults resolved. The comment on each line gives the
@@ -37,7 +36,7 @@ def show(config: ConfigOrRun, set_: options.Set = None) -> None:
       transformer-cli config show configs/toy.yaml --set training.epochs=5
       transformer-cli config show runs/toy
     """
-    settings, root = yaml.load_settings(find_file(config), set_ or [])
+    settings, root = yaml.load_settings(options.find_config(config), set_ or [])
     found = origins.find_origins(settings, root)
     if config.is_dir():
         found = run_origins.trace_run(found, directory.RunDirectory(config))

@@ -39,9 +39,7 @@ class GrowingOptions(TrainExtra):
     ] = None
     add: Annotated[
         list[Path] | None,
-        option(
-            "FILE", "With --from: TMX, PO, MO, or TSV of source and target; repeatable.", "--add"
-        ),
+        option("FILE", "With --from: TMX, PO, or TSV of source and target; repeatable.", "--add"),
     ] = None
     max_loss: Annotated[
         float, option("BLEU", "With --from: what the old validation text may lose.", min=0.0)

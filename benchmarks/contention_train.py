@@ -17,7 +17,7 @@ from transformer_cli.model.device import bound_kernel_caches
 from transformer_cli.model.transformer import build_model
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run
-from transformer_cli.text.vocabulary import PAD_ID
+from transformer_cli.text.protocol import PAD_ID
 from transformer_cli.training.preparation import PreparedData, prepare_data
 from transformer_cli.training.trainer import StepResult, Trainer
 

@@ -158,7 +158,7 @@ def _start(directory: Path) -> "tuple[Trainer, Start]":
     from transformer_cli.model.transformer import build_model
     from transformer_cli.runs.directory import RunDirectory
     from transformer_cli.runs.initialize import initialize_run
-    from transformer_cli.text.vocabulary import PAD_ID
+    from transformer_cli.text.protocol import PAD_ID
     from transformer_cli.training.preparation import prepare_data
     from transformer_cli.training.trainer import Trainer
 

@@ -11,7 +11,7 @@ from benchmarks.task import read_ids, settings, vocab_size
 from transformer_cli.data.shards import plan_epoch
 from transformer_cli.evaluation.scoring import mean_loss
 from transformer_cli.model.transformer import build_model
-from transformer_cli.text.vocabulary import PAD_ID
+from transformer_cli.text.protocol import PAD_ID
 from transformer_cli.training.trainer import Trainer
 
 

@@ -11,8 +11,8 @@ from transformer_cli.config.yaml import load_config
 from transformer_cli.data.corpus import ParallelText, StreamedText, TextStats
 from transformer_cli.data.kinds import open_training_text
 from transformer_cli.data.store import EncodedText, TokenArray, encode_text
+from transformer_cli.text.protocol import SPECIALS
 from transformer_cli.text.tokenizer import TrainingText, learn_tokenizers
-from transformer_cli.text.vocabulary import SPECIALS
 from transformer_cli.training.preparation import Texts, read_val
 
 DATA = WORKSHOP / "data"

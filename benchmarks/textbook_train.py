@@ -18,7 +18,7 @@ from benchmarks.task import read_ids, settings, vocab_size
 from benchmarks.textbook import Transformer
 from transformer_cli.config.schema import Config, NoamSchedule
 from transformer_cli.data.store import EncodedText
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
+from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID
 
 
 def smoothed_targets(tgt_out: Tensor, vocab: int, smoothing: float) -> Tensor:

@@ -25,7 +25,7 @@ from transformer_cli.inference.torch_engine import TorchTranslator, load_torch_t
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel, load_trained_model
 from transformer_cli.text.lines import stream_lines
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
+from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID
 
 _BATCH = 32
 

@@ -16,8 +16,8 @@ from transformer_cli.inference.torch_engine import TorchTranslator, load_torch_t
 from transformer_cli.model.transformer import build_model
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run
+from transformer_cli.text.protocol import PAD_ID
 from transformer_cli.text.tokenizer import fingerprint
-from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training.preparation import prepare_data
 from transformer_cli.training.session import Session, Validation
 from transformer_cli.training.trainer import Trainer

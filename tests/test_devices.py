@@ -21,7 +21,7 @@ from transformer_cli.evaluation.scoring import mean_loss
 from transformer_cli.model import device
 from transformer_cli.model.device import sum_dtype
 from transformer_cli.model.transformer import Transformer, build_model
-from transformer_cli.text.vocabulary import PAD_ID
+from transformer_cli.text.protocol import PAD_ID
 from transformer_cli.training.loss import GradientAccumulator
 from transformer_cli.training.trainer import Trainer
 

@@ -25,8 +25,8 @@ from transformer_cli.model.transformer import build_model, load_weights, weights
 from transformer_cli.runs.checkpoint import Checkpoint, save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run
+from transformer_cli.text.protocol import PAD_ID, SPECIALS
 from transformer_cli.text.tokenizer import fingerprint
-from transformer_cli.text.vocabulary import PAD_ID, SPECIALS
 from transformer_cli.training.preparation import prepare_data
 from transformer_cli.training.trainer import Trainer
 

@@ -40,7 +40,7 @@ from transformer_cli.model.device import choose_device
 from transformer_cli.model.transformer import build_model, load_weights, weights_of
 from transformer_cli.runs.checkpoint import Checkpoint, save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.text.vocabulary import PAD_ID
+from transformer_cli.text.protocol import PAD_ID
 from transformer_cli.training.preparation import open_prepared_data
 from transformer_cli.training.trainer import Trainer
 

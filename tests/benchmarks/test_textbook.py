@@ -12,7 +12,7 @@ from transformer_cli.model.transformer import (
     Transformer as Ours,
     build_model,
 )
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
+from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID
 from transformer_cli.training.loss import label_smoothed_loss
 
 CONFIG = ModelConfig(

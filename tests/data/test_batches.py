@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 from transformer_cli.data.batches import Batch, collate
 from transformer_cli.data.shards import count_batches, cut_by_tokens, plan_epoch
 from transformer_cli.data.store import EncodedText, SrcTgt, TokenArray
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
+from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID
 
 Lengths = list[tuple[int, int]]
 LENGTHS: st.SearchStrategy[Lengths] = st.lists(

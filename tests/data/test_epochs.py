@@ -22,7 +22,7 @@ from transformer_cli.data.augmentation import Concatenation
 from transformer_cli.data.batches import EpochBatches, collate
 from transformer_cli.data.shards import ShardedStore, plan_epoch
 from transformer_cli.data.store import EncodedText, Lengths
-from transformer_cli.text.vocabulary import EOS_ID, PAD_ID
+from transformer_cli.text.protocol import EOS_ID, PAD_ID
 
 # --- epochs ---------------------------------------------------------------------------------------
 

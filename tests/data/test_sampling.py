@@ -14,9 +14,8 @@ from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.data.augmentation import BpeDropout
 from transformer_cli.data.batches import Batch, EpochBatches
 from transformer_cli.data.store import EncodedText, TokenArray
-from transformer_cli.text.protocol import Tokenizers
+from transformer_cli.text.protocol import EOS_ID, PAD_ID, Tokenizers
 from transformer_cli.text.sentencepiece import SentencePieceTokenizer, learn_model
-from transformer_cli.text.vocabulary import EOS_ID, PAD_ID
 from transformer_cli.training.preparation import build_augmentation
 
 WORDS = ["Straßenbahn", "Bahnhof", "Hofhund", "Hundehütte", "hutlos", "Männer", "Frauen"]

@@ -30,8 +30,7 @@ from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.linear import autocast
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.runs.metrics_log import perplexity
-from transformer_cli.text.protocol import Tokenizers
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
+from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID, Tokenizers
 
 REFERENCES = [
     "A black dog runs through the tall grass.",

@@ -26,9 +26,8 @@ from transformer_cli.inference.translation import LongLine, Watcher
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.transformer import build_model
 from transformer_cli.text.lines import decode_lines
-from transformer_cli.text.protocol import Tokenizer, Tokenizers
+from transformer_cli.text.protocol import PAD_ID, Tokenizer, Tokenizers
 from transformer_cli.text.sentencepiece import SentencePieceTokenizer, learn_model
-from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.text.words import SpacyWords, Vocabulary, WordsTokenizer
 
 CONFIGS = sorted(Path(__file__).parents[2].glob("configs/*.yaml"))

@@ -23,8 +23,8 @@ from transformer_cli.base.files import sha256
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.runs import checkpoint
 from transformer_cli.text import model_check
+from transformer_cli.text.protocol import SPECIALS
 from transformer_cli.text.sentencepiece import SentencePieceTokenizer, learn_model
-from transformer_cli.text.vocabulary import SPECIALS
 
 SUBWORDS = TINY.replace(
     "{kind: words, min_freq: 1}", "{kind: sentencepiece, model_type: bpe, vocab_size: 270}"

@@ -34,8 +34,8 @@ from transformer_cli.model.transformer import Transformer, build_model, weights_
 from transformer_cli.runs.checkpoint import save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run
+from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from transformer_cli.text.tokenizer import fingerprint
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from transformer_cli.training.preparation import prepare_data
 
 # --- lines ----------------------------------------------------------------------------------------

@@ -16,8 +16,7 @@ from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator
 from transformer_cli.inference.translation import EncodedLine, Translation, ignore
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.transformer import DecoderState, Transformer
-from transformer_cli.text.protocol import EncodedSource, Tokenizer, Tokenizers
-from transformer_cli.text.vocabulary import EOS_ID, PAD_ID
+from transformer_cli.text.protocol import EOS_ID, PAD_ID, EncodedSource, Tokenizer, Tokenizers
 from transformer_cli.text.words import SpacyWords, Vocabulary, WordsTokenizer
 
 SIZE = 14

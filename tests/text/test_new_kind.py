@@ -35,7 +35,7 @@ from typing import Literal
 from transformer_cli.text.tokenizer import Side
 from transformer_cli.text.protocol import Tokenizer
 from transformer_cli.text.tokenizer import SideFilesManifest
-from transformer_cli.text.vocabulary import SPECIALS, UNK_ID
+from transformer_cli.text.protocol import SPECIALS, UNK_ID
 
 
 class CharactersTokenizer(Tokenizer):

@@ -13,9 +13,9 @@ from hypothesis import given, strategies as st
 from transformer_cli.base.errors import ConfigError, CorpusError, TokenizerError
 from transformer_cli.base.files import sha256
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
+from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
 from transformer_cli.text.sentencepiece import SentencePieceTokenizer, learn_model
 from transformer_cli.text.tokenizer import TrainingText, learn_tokenizers
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
 
 NOUNS = ["dog", "man", "boy", "girl", "ball", "woman", "horse", "street", "Hund", "Straße", "Bär"]
 VERBS = ["sees", "holds", "follows", "paints", "wants", "sieht", "hält", "läuft"]

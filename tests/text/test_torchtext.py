@@ -12,8 +12,8 @@ import pytest
 from transformer_cli.config.schema import Config
 from transformer_cli.config.tokenizer_schema import WordsConfig
 from transformer_cli.data.kinds import load_split
+from transformer_cli.text.protocol import SPECIALS
 from transformer_cli.text.tokenizer import TrainingText, learn_tokenizers
-from transformer_cli.text.vocabulary import SPECIALS
 from transformer_cli.text.words import Vocabulary
 
 ROOT = Path(__file__).parents[2]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from transformer_cli.base.errors import TokenizerError
-from transformer_cli.text.vocabulary import (
+from transformer_cli.text.protocol import (
     BOS_ID,
     EOS_ID,
     PAD_ID,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from transformer_cli.base.errors import ConfigError
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from transformer_cli.text.words import SpacyWords, Vocabulary, WordsTokenizer
 
 ENGLISH = [

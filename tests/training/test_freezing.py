@@ -24,7 +24,7 @@ from transformer_cli.data.batches import collate
 from transformer_cli.data.shards import plan_epoch
 from transformer_cli.model.transformer import build_model, load_weights, weights_of
 from transformer_cli.runs.checkpoint import Checkpoint, save_checkpoint
-from transformer_cli.text.vocabulary import PAD_ID
+from transformer_cli.text.protocol import PAD_ID
 from transformer_cli.training.loss import GradientAccumulator
 from transformer_cli.training.trainer import Trainer
 

@@ -10,7 +10,7 @@ from test_trainer import assert_same, config, numbers, spoil, take, trainer_of, 
 from transformer_cli.config.schema import TrainingConfig
 from transformer_cli.model.transformer import build_model
 from transformer_cli.runs.checkpoint import Checkpoint, save_checkpoint
-from transformer_cli.text.vocabulary import PAD_ID
+from transformer_cli.text.protocol import PAD_ID
 from transformer_cli.training.optimizer import OPTIMIZERS, kind_of
 
 MUON: dict[str, Any] = {"optimizer": "muon", "ema_decay": 0.9}

@@ -22,7 +22,7 @@ from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint, list_ch
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run
 from transformer_cli.runs.metrics_log import Record
-from transformer_cli.text.vocabulary import PAD_ID
+from transformer_cli.text.protocol import PAD_ID
 from transformer_cli.training import session as session_module
 from transformer_cli.training.session import LOG_EVERY, Observer, Session, Validation
 from transformer_cli.training.trainer import StepResult, Trainer

@@ -19,7 +19,7 @@ from transformer_cli.data.shards import ShardedText, plan_epoch
 from transformer_cli.data.store import EncodedText, Lengths, TokenArray
 from transformer_cli.model.transformer import Transformer, build_model, load_weights, weights_of
 from transformer_cli.runs.checkpoint import Checkpoint, TrainingState, save_checkpoint
-from transformer_cli.text.vocabulary import PAD_ID
+from transformer_cli.text.protocol import PAD_ID
 from transformer_cli.training.loss import Losses
 from transformer_cli.training.optimizer import learning_rate
 from transformer_cli.training.trainer import StepResult, Trainer

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from transformer_cli.data.store import EncodedText, TokenArray
-from transformer_cli.text.protocol import Tokenizer
-from transformer_cli.text.vocabulary import UNK_ID
+from transformer_cli.text.protocol import UNK_ID, Tokenizer
 
 Augmentation = Callable[[EncodedText, int], EncodedText]
 """(pairs of a batch, 32-bit seed) -> the same text, cut or put together otherwise.

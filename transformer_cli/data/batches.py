@@ -15,7 +15,7 @@ from torch import Tensor
 from transformer_cli.data.augmentation import Augmentation
 from transformer_cli.data.shards import ShardedText, count_batches, plan_epoch
 from transformer_cli.data.store import EncodedText, SrcTgt
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
+from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID
 
 Ids = TypeVar("Ids", np.ndarray, Tensor)
 Item = TypeVar("Item")

@@ -66,14 +66,6 @@ class CorpusKind(ABC, Generic[D]):
         """Return whether ``open_split`` would download nothing."""
         return True
 
-    def has_prepared(self, directory: Path, is_begun: bool) -> bool:
-        """Return whether the text in a run's ``directory`` is what ``prepare`` would make.
-
-        Raises:
-            CorpusError: the run ``is_begun``, and its text is lost.
-        """
-        return True
-
     def prepare(self, preparation: Preparation) -> None:
         """Write the text into a run's directory, or bring what is there up to date.
 

@@ -68,7 +68,7 @@ class LongLine:
 
 
 ignore: Callable[[object], object] = id
-"""Ignores a report, of progress say: a built-in function that has no effect."""
+"""Ignores a report, of progress say; any built-in function without effect will do."""
 
 
 def never() -> bool:

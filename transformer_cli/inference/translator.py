@@ -30,8 +30,7 @@ from transformer_cli.inference.translation import (
     never,
 )
 from transformer_cli.text.lines import is_blank
-from transformer_cli.text.protocol import EncodedSource, Tokenizers
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID, UNK_ID, EncodedSource, Tokenizers
 
 EngineT = TypeVar("EngineT", bound=SearchEngine, covariant=True)
 

@@ -14,9 +14,8 @@ from transformer_cli.runs.checkpoint import (
     find_checkpoint,
 )
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.text.protocol import Tokenizers
+from transformer_cli.text.protocol import PAD_ID, Tokenizers
 from transformer_cli.text.tokenizer import fingerprint, load_tokenizers
-from transformer_cli.text.vocabulary import PAD_ID
 
 if TYPE_CHECKING:
     from transformer_cli.model.transformer import Transformer

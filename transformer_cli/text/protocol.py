@@ -8,9 +8,13 @@ from transformer_cli.base.errors import UsageError
 from transformer_cli.config.schema import Config
 from transformer_cli.text.lines import has_words
 
+UNK_ID, BOS_ID, EOS_ID, PAD_ID = 0, 1, 2, 3
+SPECIALS = ("<unk>", "<BOS>", "<EOS>", "<PAD>")
+"""Unknown words, begin and end of a sentence, padding: the tokens of these ids."""
+
 
 class Tokenizer(Protocol):
-    """One side's tokenizer. The ids of the special tokens are text.vocabulary's.
+    """One side's tokenizer, whose special tokens are ``SPECIALS``.
 
     Tokenizers inherit from it: what has a body here is what subwords mostly do.
     """

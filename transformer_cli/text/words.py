@@ -17,9 +17,16 @@ from transformer_cli.base.text_files import write_text
 from transformer_cli.config.languages import base_language
 from transformer_cli.config.tokenizer_schema import WordsConfig
 from transformer_cli.text.lines import is_of_word
-from transformer_cli.text.protocol import Tokenizer, Tokenizers
+from transformer_cli.text.protocol import (
+    BOS_ID,
+    EOS_ID,
+    PAD_ID,
+    SPECIALS,
+    UNK_ID,
+    Tokenizer,
+    Tokenizers,
+)
 from transformer_cli.text.tokenizer import TokenizerManifest, TrainingText
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
 
 if TYPE_CHECKING:
     from spacy.language import Language

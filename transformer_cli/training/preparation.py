@@ -59,8 +59,7 @@ from transformer_cli.runs import initialize
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import check_init, open_checkpoint
 from transformer_cli.text import tokenizer
-from transformer_cli.text.protocol import Tokenizers
-from transformer_cli.text.vocabulary import PAD_ID
+from transformer_cli.text.protocol import PAD_ID, Tokenizers
 from transformer_cli.training.trainer import Trainer
 
 

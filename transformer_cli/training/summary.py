@@ -12,7 +12,7 @@ from transformer_cli.model.transformer import count_parameters
 from transformer_cli.runs.checkpoint import TrainingState
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.metrics_log import describe_environment, last_session
-from transformer_cli.text.vocabulary import UNK_ID
+from transformer_cli.text.protocol import UNK_ID
 from transformer_cli.training.preparation import PreparedData, TrainRequest
 from transformer_cli.training.session import Observer, Validator
 from transformer_cli.training.trainer import Trainer

@@ -18,7 +18,7 @@ from transformer_cli.extensions.alignments.aligning import (
 from transformer_cli.extensions.alignments.word_links import map_tokens_to_words
 from transformer_cli.inference.translation import Translation
 from transformer_cli.model.transformer import record_attention
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID
+from transformer_cli.text.protocol import BOS_ID, EOS_ID
 
 __all__ = ["gpu"]
 

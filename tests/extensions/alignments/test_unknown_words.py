@@ -15,8 +15,7 @@ from transformer_cli.extensions.alignments.aligning import with_alignments
 from transformer_cli.extensions.alignments.options import AlignmentOptions
 from transformer_cli.extensions.alignments.unknown_words import with_unk_replacement
 from transformer_cli.inference.torch_engine import TorchTranslator
-from transformer_cli.text.protocol import Tokenizers
-from transformer_cli.text.vocabulary import UNK_ID
+from transformer_cli.text.protocol import UNK_ID, Tokenizers
 from transformer_cli.text.words import SpacyWords, Vocabulary, WordsTokenizer
 
 

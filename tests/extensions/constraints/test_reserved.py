@@ -17,9 +17,8 @@ from transformer_cli.config.tokenizer_schema import TokenizerConfig
 from transformer_cli.extensions.constraints.kind import make_record
 from transformer_cli.extensions.constraints.reserved import SLOTS, ReservedTokenizers
 from transformer_cli.text.lines import GROUPS, Group, has_words
-from transformer_cli.text.protocol import Tokenizer, Tokenizers
+from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID, SPECIALS, Tokenizer, Tokenizers
 from transformer_cli.text.tokenizer import TrainingText, copy_tokenizers, learn_tokenizers
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS
 
 
 class CharactersTokenizer(Tokenizer):

@@ -24,8 +24,7 @@ from transformer_cli.extensions.revision.doubts import DoubtFinder, Doubts
 from transformer_cli.inference.engine import Hypothesis
 from transformer_cli.inference.torch_engine import TorchTranslator
 from transformer_cli.inference.translation import Watcher
-from transformer_cli.text.protocol import Tokenizers
-from transformer_cli.text.vocabulary import UNK_ID
+from transformer_cli.text.protocol import UNK_ID, Tokenizers
 from transformer_cli.text.words import SpacyWords, Vocabulary, WordsTokenizer
 
 _WORDS = WordsTokenizer(SpacyWords("xx", "de", lowercase=False), Vocabulary("abcdefghij"))

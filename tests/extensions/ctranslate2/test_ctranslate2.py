@@ -38,9 +38,16 @@ from transformer_cli.model.transformer import Transformer, build_model, weights_
 from transformer_cli.runs.checkpoint import save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel, load_trained_model
-from transformer_cli.text.protocol import Tokenizer, Tokenizers
+from transformer_cli.text.protocol import (
+    BOS_ID,
+    EOS_ID,
+    PAD_ID,
+    SPECIALS,
+    UNK_ID,
+    Tokenizer,
+    Tokenizers,
+)
 from transformer_cli.text.tokenizer import TrainingText, fingerprint, learn_tokenizers
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "extensions" / "exchange.md"
 SIZE = 40

@@ -10,8 +10,8 @@ import sentencepiece
 from transformer_cli.base.errors import ConfigError, TokenizerError
 from transformer_cli.extensions.exchange.marian import MarianTokenizer, write_tokenizers
 from transformer_cli.extensions.exchange.settings import MarianConfig
+from transformer_cli.text.protocol import UNK_ID
 from transformer_cli.text.tokenizer import TrainingText, learn_tokenizers, load_tokenizers
-from transformer_cli.text.vocabulary import UNK_ID
 from transformer_cli.text.words import Vocabulary
 
 GERMAN = ["Ein Hund läuft über die Straße.", "Zwei Hunde schlafen.", "Der große Bär ruft laut."]

@@ -23,8 +23,8 @@ from transformer_cli.runs.checkpoint import save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run
 from transformer_cli.runs.trained_model import load_trained_model
+from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID
 from transformer_cli.text.tokenizer import fingerprint
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
 from transformer_cli.training.preparation import prepare_data
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "extensions" / "exchange.md"

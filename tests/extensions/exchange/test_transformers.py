@@ -34,9 +34,8 @@ from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.transformer import build_model, weights_of
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel, load_trained_model
-from transformer_cli.text.protocol import Tokenizers
+from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID, SPECIALS, Tokenizers
 from transformer_cli.text.tokenizer import TrainingText, learn_tokenizers
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS
 
 GERMAN = ["Ein Hund läuft über die Straße.", "Ein Mann im T-Shirt sieht einen Hund."] * 20
 ENGLISH = ["A dog runs across the street.", "A man in a T-shirt sees a dog."] * 20

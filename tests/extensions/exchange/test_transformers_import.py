@@ -18,7 +18,7 @@ from transformer_cli.inference.engine import SearchOptions
 from transformer_cli.inference.search import search
 from transformer_cli.inference.translator import rank
 from transformer_cli.runs.trained_model import TrainedModel, load_trained_model
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
+from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID
 
 LINES = [*GERMAN, ">>fra<< Ein Bär ☃ schläft!", "x", "Über 3 Straßen"]
 LENGTH = 30

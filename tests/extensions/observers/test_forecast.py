@@ -33,7 +33,7 @@ from transformer_cli.extensions.observers.forecast import (
 from transformer_cli.inference.torch_engine import TorchEngine, load_torch_translator
 from transformer_cli.model.transformer import build_model
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.text.vocabulary import PAD_ID
+from transformer_cli.text.protocol import PAD_ID
 from transformer_cli.training.trainer import Trainer
 
 BATCH_TOKENS = 24

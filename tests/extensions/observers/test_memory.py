@@ -19,7 +19,7 @@ from transformer_cli.extensions.observers.memory import (
     count_numbers,
 )
 from transformer_cli.model.transformer import build_model, build_shapes, count_parameters
-from transformer_cli.text.vocabulary import PAD_ID
+from transformer_cli.text.protocol import PAD_ID
 from transformer_cli.training.trainer import Trainer
 
 CPU = torch.device("cpu")

@@ -9,7 +9,7 @@ from synchronisations import watch_operations
 
 from transformer_cli.base.errors import InputError
 from transformer_cli.extensions.report.attention_maps import compute_attention_maps
-from transformer_cli.text.vocabulary import EOS_ID
+from transformer_cli.text.protocol import EOS_ID
 
 
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16], ids=str)

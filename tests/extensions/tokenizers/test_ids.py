@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from transformer_cli.extensions.tokenizers.made_elsewhere import IdMap, SpecialIds
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
+from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
 
 
 @pytest.mark.long

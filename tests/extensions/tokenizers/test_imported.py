@@ -27,7 +27,14 @@ from transformer_cli.extensions.tokenizers.settings import (
     HuggingFaceConfig,
     SentencePieceFileConfig,
 )
-from transformer_cli.text.protocol import Tokenizer, Tokenizers
+from transformer_cli.text.protocol import (
+    BOS_ID,
+    EOS_ID,
+    PAD_ID,
+    SPECIALS,
+    Tokenizer,
+    Tokenizers,
+)
 from transformer_cli.text.sentencepiece import SentencePieceTokenizer
 from transformer_cli.text.tokenizer import (
     TrainingText,
@@ -36,12 +43,6 @@ from transformer_cli.text.tokenizer import (
     learn_tokenizers,
     load_manifest,
     load_tokenizers,
-)
-from transformer_cli.text.vocabulary import (
-    BOS_ID,
-    EOS_ID,
-    PAD_ID,
-    SPECIALS,
 )
 
 GERMAN = ["Ein Hund läuft über die Straße.", "Ein Mann im T-Shirt sieht einen Hund."] * 20

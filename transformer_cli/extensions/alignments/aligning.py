@@ -17,7 +17,7 @@ from transformer_cli.inference.translation import EncodedLine, Pieces, Translati
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.linear import autocast, pack_weights
 from transformer_cli.model.transformer import Transformer, record_attention
-from transformer_cli.text.vocabulary import BOS_ID, PAD_ID
+from transformer_cli.text.protocol import BOS_ID, PAD_ID
 
 Translator = TypeVar("Translator", bound=TextTranslator[Any])
 Found = tuple[EncodedLine, Pieces]

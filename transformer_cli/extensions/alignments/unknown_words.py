@@ -15,7 +15,7 @@ from transformer_cli.extensions.alignments.aligning import (
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.translation import EncodedLine, Reviser, Translation, Watcher
 from transformer_cli.inference.translator import TextTranslator
-from transformer_cli.text.vocabulary import UNK_ID
+from transformer_cli.text.protocol import UNK_ID
 
 
 def with_unk_replacement(translator: Translator) -> Translator:

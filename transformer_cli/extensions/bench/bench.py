@@ -31,8 +31,15 @@ from transformer_cli.inference.translation import ignore, never
 from transformer_cli.model.device import choose_precision, has_bfloat16
 from transformer_cli.model.transformer import Transformer, build_model
 from transformer_cli.runs.trained_model import TrainedModel
-from transformer_cli.text.protocol import Tokenizer, Tokenizers
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
+from transformer_cli.text.protocol import (
+    BOS_ID,
+    EOS_ID,
+    PAD_ID,
+    SPECIALS,
+    UNK_ID,
+    Tokenizer,
+    Tokenizers,
+)
 from transformer_cli.training.trainer import Trainer
 
 MODEL = "multi30k_de_en_fast"

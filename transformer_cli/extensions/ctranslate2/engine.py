@@ -23,9 +23,8 @@ from transformer_cli.inference.engine import (
     SearchOptions,
     describe_versions,
 )
-from transformer_cli.text.protocol import Tokenizers
+from transformer_cli.text.protocol import EOS_ID, UNK_ID, Tokenizers
 from transformer_cli.text.tokenizer import MAX_TOKENIZER_BYTES
-from transformer_cli.text.vocabulary import EOS_ID, UNK_ID
 
 SINUSOIDS = 2_100
 """Positions of an exported model that has learned none: the longest source of a line, 1,024 tokens,

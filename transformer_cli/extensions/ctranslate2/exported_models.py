@@ -16,8 +16,8 @@ from transformer_cli.inference.loading import ComputeOptions
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.model_check import Library, find_fault
+from transformer_cli.text.protocol import BOS_ID, EOS_ID, SPECIALS, UNK_ID
 from transformer_cli.text.tokenizer import load_tokenizers
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS, UNK_ID
 
 _LIBRARY = Library(
     "ctranslate2", "CTranslate2", "model of CTranslate2", str(Path(__file__).with_name("trial.py"))

@@ -27,8 +27,7 @@ from transformer_cli.model.transformer import (
     sinusoids,
 )
 from transformer_cli.runs.trained_model import TrainedModel
-from transformer_cli.text.protocol import Tokenizer
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS, UNK_ID
+from transformer_cli.text.protocol import BOS_ID, EOS_ID, SPECIALS, UNK_ID, Tokenizer
 
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "swish": "SWISH", "swiglu": "SWISH"}
 """CTranslate2's names of the activations that it supports; it gates with any of them."""

@@ -13,9 +13,9 @@ from typing import Literal, NoReturn
 from transformer_cli.base.errors import ConfigError
 from transformer_cli.base.files import sha256
 from transformer_cli.extensions.exchange.settings import MarianConfig
+from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID
 from transformer_cli.text.sentencepiece import SentencePieceTokenizer
 from transformer_cli.text.tokenizer import Side, SideFilesManifest, TrainingText
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
 from transformer_cli.text.words import Vocabulary
 
 _CODE = re.compile(r">>\S+?<<")

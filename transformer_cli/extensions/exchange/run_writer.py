@@ -25,9 +25,9 @@ from transformer_cli.extensions.exchange.weights import (
 from transformer_cli.extensions.tokenizers.made_elsewhere import IdMap, SpecialIds
 from transformer_cli.runs.checkpoint import save_checkpoint
 from transformer_cli.runs.directory import RunDirectory, write_mark
+from transformer_cli.text.protocol import BOS_ID, SPECIALS
 from transformer_cli.text.sentencepiece import open_model
 from transformer_cli.text.tokenizer import Side, fingerprint
-from transformer_cli.text.vocabulary import BOS_ID, SPECIALS
 from transformer_cli.text.words import Vocabulary
 
 # Probability 0 in float32, beside any logits of a model.

@@ -15,8 +15,8 @@ from transformer_cli.model.transformer import weights_of
 from transformer_cli.runs.checkpoint import MODEL
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel
+from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from transformer_cli.text.tokenizer import fingerprint
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 _USE = """\
 With transformer-cli installed, and this repository in the directory `{name}`:

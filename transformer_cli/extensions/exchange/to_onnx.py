@@ -29,7 +29,7 @@ from transformer_cli.model.transformer import (
 )
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 ENCODER, DECODER, DESCRIPTION = "encoder.onnx", "decoder_step.onnx", "onnx.json"
 OPSET = 18

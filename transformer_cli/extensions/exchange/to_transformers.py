@@ -14,8 +14,15 @@ from transformer_cli.extensions.exchange.weights import MODEL_TYPES, to_transfor
 from transformer_cli.model.transformer import sinusoids, weights_of
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel
-from transformer_cli.text.protocol import Tokenizer, Tokenizers
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
+from transformer_cli.text.protocol import (
+    BOS_ID,
+    EOS_ID,
+    PAD_ID,
+    SPECIALS,
+    UNK_ID,
+    Tokenizer,
+    Tokenizers,
+)
 
 _ARCHITECTURES = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration"}
 _POSITIONS = 2 * LONGEST_SOURCE + 10

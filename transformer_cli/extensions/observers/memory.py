@@ -12,7 +12,7 @@ from transformer_cli.base.messages import size
 from transformer_cli.base.ranks import Ranks
 from transformer_cli.config.schema import Config
 from transformer_cli.model.transformer import Transformer, build_shapes, count_parameters
-from transformer_cli.text.vocabulary import PAD_ID, SPECIALS
+from transformer_cli.text.protocol import PAD_ID, SPECIALS
 from transformer_cli.training.optimizer import kind_of
 from transformer_cli.training.session import Observer
 

@@ -10,7 +10,7 @@ from transformer_cli.base.errors import InputError
 from transformer_cli.inference.torch_engine import TorchTranslator
 from transformer_cli.model.linear import autocast
 from transformer_cli.model.transformer import record_attention
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID
+from transformer_cli.text.protocol import BOS_ID, EOS_ID
 
 
 @dataclass(frozen=True)

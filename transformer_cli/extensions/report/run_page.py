@@ -32,8 +32,8 @@ from transformer_cli.model.transformer import count_parameters
 from transformer_cli.runs import metrics_log
 from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.text.protocol import BOS_ID, EOS_ID, SPECIALS, UNK_ID
 from transformer_cli.text.tokenizer import fingerprint
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS, UNK_ID
 
 ATTENTION_SENTENCES = 5  # sentences of the split whose attention is shown
 ATTENTION_STEPS = 255  # attention weights from 0 to 1 are rounded to so many steps, a byte each

@@ -17,9 +17,8 @@ from transformer_cli.extensions.tokenizers import trial
 from transformer_cli.extensions.tokenizers.made_elsewhere import FilesManifest, IdMap, SpecialIds
 from transformer_cli.extensions.tokenizers.settings import HuggingFaceConfig
 from transformer_cli.text.model_check import Library, check_model
-from transformer_cli.text.protocol import Tokenizer
+from transformer_cli.text.protocol import SPECIALS, Tokenizer
 from transformer_cli.text.tokenizer import Side, TrainingText
-from transformer_cli.text.vocabulary import SPECIALS
 
 _LIBRARY = Library(
     "tokenizers", "the tokenizers library", "tokenizer.json of Hugging Face", trial.__file__

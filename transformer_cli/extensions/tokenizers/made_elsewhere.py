@@ -8,8 +8,8 @@ from pydantic import BaseModel, ConfigDict, model_validator
 
 from transformer_cli.base.files import sha256
 from transformer_cli.extensions.tokenizers.settings import FilesSection
+from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
 from transformer_cli.text.tokenizer import Side, SideFilesManifest, TrainingText, read_file
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
 
 
 class SpecialIds(BaseModel):

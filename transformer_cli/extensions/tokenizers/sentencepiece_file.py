@@ -7,9 +7,9 @@ from typing import Literal, Self
 from transformer_cli.base.errors import TokenizerError
 from transformer_cli.extensions.tokenizers.made_elsewhere import FilesManifest, IdMap, SpecialIds
 from transformer_cli.extensions.tokenizers.settings import SentencePieceFileConfig
+from transformer_cli.text.protocol import SPECIALS
 from transformer_cli.text.sentencepiece import SentencePieceTokenizer, open_model
 from transformer_cli.text.tokenizer import Side, TrainingText
-from transformer_cli.text.vocabulary import SPECIALS
 
 
 class SentencePieceFileTokenizer(SentencePieceTokenizer):

@@ -479,9 +479,7 @@ def test_a_model_that_ends_its_process_ends_the_trial_only(
 ) -> None:
     (tmp_path / "script.py").write_text(script)
     model = learned("bpe")
-    monkeypatch.setattr(
-        "transformer_cli.text.model_check_script.__file__", str(tmp_path / "script.py")
-    )
+    monkeypatch.setattr("transformer_cli.text.model_check._SCRIPT", tmp_path / "script.py")
     monkeypatch.setattr(model_check, "_TIMEOUT", 2.0 if "while" in script else 60.0)
     monkeypatch.setenv("TRANSFORMER_CLI_CACHE", str(tmp_path / "cache"))
     # What was just learned is known to be good.

@@ -1,19 +1,11 @@
 """What changes the pairs of a batch in each epoch: other subwords, and pairs put together."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from transformer_cli.data.store import EncodedText, TokenArray
 from transformer_cli.text.protocol import UNK_ID, Tokenizer
-
-Augmentation = Callable[[EncodedText, int], EncodedText]
-"""(pairs of a batch, 32-bit seed) -> the same text, cut or put together otherwise.
-
-All that change a batch get the same seed: one that is added draws from ``[seed, number]``, with a
-number of its own, or its draws are another's.
-"""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The batches of each epoch: sentences of similar length, padded, shard after shard."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -12,13 +12,18 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from transformer_cli.data.augmentation import Augmentation
 from transformer_cli.data.shards import ShardedText, count_batches, plan_epoch
 from transformer_cli.data.store import EncodedText, SrcTgt
 from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID
 
 Ids = TypeVar("Ids", np.ndarray, Tensor)
 Item = TypeVar("Item")
+Augmentation = Callable[[EncodedText, int], EncodedText]
+"""(pairs of a batch, 32-bit seed) -> the same text, cut or put together otherwise.
+
+All that change a batch get the same seed: one that is added draws from ``[seed, number]``, with a
+number of its own, or its draws are another's.
+"""
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from transformer_cli.base.child import PYTHON, environment
 from transformer_cli.base.errors import TokenizerError
 from transformer_cli.base.files import open_cache
 from transformer_cli.base.packages import __version__
-from transformer_cli.text import model_check_script
 
+_SCRIPT = Path(__file__).with_name("model_check_script.py")
 # In seconds. A trial takes a tenth of one, a few with the largest models.
 _TIMEOUT = 60.0
 # Exit codes from here on are Windows' for errors, such as 0xC0000005, an access violation.
@@ -79,7 +79,7 @@ def _try(library: Library, model: bytes) -> str | None:
     script = [] if library.script is None else [library.script]
     try:
         child = subprocess.run(
-            [*PYTHON, model_check_script.__file__, *script],
+            [*PYTHON, str(_SCRIPT), *script],
             env=environment(),
             input=model,
             stdout=subprocess.DEVNULL,

@@ -19,6 +19,7 @@ import torch
 from transformer_cli.base import registry
 from transformer_cli.base.errors import ConfigError, CorpusError, RunError
 from transformer_cli.base.messages import log, warn
+from transformer_cli.base.packages import lazy_imports
 from transformer_cli.base.ranks import Ranks
 from transformer_cli.base.workers import OpenExecutor, SerialExecutor
 from transformer_cli.base.writing import whole_directory
@@ -26,7 +27,7 @@ from transformer_cli.config.data_schema import DataConfig
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import find_owners
 from transformer_cli.config.setting_tree import Node
-from transformer_cli.data.augmentation import Augmentation, BpeDropout, Concatenation
+from transformer_cli.data.batches import Augmentation
 from transformer_cli.data.corpus import (
     MIN_PAIRS_FOR_WORKERS,
     ParallelText,
@@ -61,6 +62,9 @@ from transformer_cli.runs.trained_model import check_init, open_checkpoint
 from transformer_cli.text import tokenizer
 from transformer_cli.text.protocol import PAD_ID, Tokenizers
 from transformer_cli.training.trainer import Trainer
+
+with lazy_imports():  # few trainings have one
+    from transformer_cli.data import augmentation
 
 
 @dataclass(frozen=True)
@@ -358,9 +362,11 @@ def build_augmentation(
     found = (build(config, tokenizers, store) for build in added)
     steps: list[Augmentation] = [step for step in found if step is not None]
     if any(rates):
-        steps.append(BpeDropout(tokenizers.src, tokenizers.tgt, *rates, settings.max_length))
+        steps.append(
+            augmentation.BpeDropout(tokenizers.src, tokenizers.tgt, *rates, settings.max_length)
+        )
     if settings.concatenate:
-        steps.append(Concatenation(settings.concatenate, settings.max_length))
+        steps.append(augmentation.Concatenation(settings.concatenate, settings.max_length))
     return reduce(_compose, steps) if steps else None
 
 
@@ -386,5 +392,5 @@ def build_trainer(
     if config.init is not None and not run.has_checkpoints:
         source = RunDirectory(config.init)
         load_weights(model, open_checkpoint(source, "best").load_weights())
-    augmentation = build_augmentation(config, data.tokenizers, data.train)
-    return Trainer(model, data.pairs, config, precision, augmentation, ranks)
+    change = build_augmentation(config, data.tokenizers, data.train)
+    return Trainer(model, data.pairs, config, precision, change, ranks)

@@ -25,8 +25,7 @@ from torch import Tensor
 from transformer_cli.base.errors import ConfigError, TrainingError
 from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.config.schema import Config
-from transformer_cli.data.augmentation import Augmentation
-from transformer_cli.data.batches import Batch, EpochBatches, prefetch
+from transformer_cli.data.batches import Augmentation, Batch, EpochBatches, prefetch
 from transformer_cli.data.shards import ShardedText
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.runs.checkpoint import TrainingState

@@ -12,7 +12,7 @@ from transformer_cli.text.lines import GROUPS, Group
 from transformer_cli.text.protocol import Lines, Tokenizers
 
 if TYPE_CHECKING:
-    from transformer_cli.data.augmentation import Augmentation
+    from transformer_cli.data.batches import Augmentation
     from transformer_cli.data.store import EncodedStore
 
 _TAG = r"^[A-Za-z0-9_-]{1,32}$"  # what the settings of sources take for a tag

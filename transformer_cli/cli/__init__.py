@@ -226,7 +226,7 @@ def _describe(error: Exception) -> str | None:
 
 
 def _describe_usage(error: typer.TyperException) -> str:
-    """Return what is wrong with a command line, and what was meant if that can be told."""
+    """Return what is wrong with a command line, and what was meant, if that is clear."""
     # typer repeats the name of the exception that its reader of values ended with.
     message = error.format_message().replace(": Value error, ", ": ")
     context, option = (getattr(error, name, None) for name in ("ctx", "option_name"))

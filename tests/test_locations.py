@@ -16,6 +16,7 @@ from transformer_cli.base.locations import (
     Location,
     UrlPath,
     find_files,
+    hide_credentials,
     is_here,
     is_local,
     text_path,
@@ -80,3 +81,9 @@ def test_a_scheme_that_nothing_provides_is_an_error() -> None:
     assert not is_here(path)
     with pytest.raises(MissingExtraError, match=r"^s3://bucket/x: s3: no such .*; .* here: fake$"):
         open_text(path)
+
+
+def test_logins_are_hidden_also_where_nothing_fetches(fake: None) -> None:
+    text = "me@host https://me:secret@host/a@b: cannot be read"
+    assert hide_credentials(text) == "me@host https://…@host/a@b: cannot be read"
+    assert hide_credentials("'s3://b/x?token=secret': gone") == "'s3://b/x?…': gone"

@@ -72,16 +72,27 @@ def text_path(text: str) -> Path:
 
 
 def hide_credentials(text: str) -> str:
-    """Return text without the secrets in its URLs, which the extension that reads them knows.
+    """Return text without the secrets in its URLs, of which an extension knows the forms.
 
-    It also provides a check of what ``text_path`` gets, which raises ValueError::
+    The extension also provides a check of what ``text_path`` gets, which raises ValueError::
 
         provides = {"address": {"mine": {"load": "mine:check", "hide": "mine:hide"}}}
     """
     if _LIKE_ADDRESS.search(text):
-        for entry in registry.entries("address").values():
+        entries = registry.entries("address").values()
+        for entry in entries:
             text = entry.load("hide")(text)
+        if not entries:  # what any URL may have
+            text = re.sub(r"(?<=://)[^\s']+", lambda address: _hide_in(address[0]), text)
     return text
+
+
+def _hide_in(address: str) -> str:
+    """Return an address without its login and all that follows its path."""
+    host, slash, path = address.partition("/")
+    shown = (f"…@{host.rpartition('@')[2]}" if "@" in host else host) + slash + path
+    end = re.search("[?#;]", shown)
+    return f"{shown[: end.end()]}…" if end else shown
 
 
 # --- the interface --------------------------------------------------------------------------------

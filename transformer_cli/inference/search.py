@@ -41,15 +41,8 @@ def search_all(
 ) -> list[list[Hypothesis]]:
     """Return the hypotheses of each source, searched in batches of like length, on all cores.
 
-    Args:
-        model: in evaluation mode, in the context of ``pack_weights``.
-        precision: type of the matrix products.
-        sources: token ids, each with its EOS, or empty: then there are no hypotheses.
-        max_lengths: maximum tokens of each one's output.
-        options: kind of search.
-        batch_tokens: source tokens in a batch, times the beam.
-        progress: called with the number of sentences just finished.
-        should_stop: called before each batch; once it returns True, the rest has no hypotheses.
+    The model is in evaluation mode, and in the context of ``pack_weights``; ``precision`` is the
+    type of its matrix products. All else is as for ``SearchEngine.search``.
     """
     device = next(model.parameters()).device
     outputs: list[list[Hypothesis]] = [[] for _ in sources]

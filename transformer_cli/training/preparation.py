@@ -241,7 +241,7 @@ def prepare_data(
     tokenizers = _prepare_tokenizers(config, run, texts.train)
     try:
         _encode(texts.train, run, tokenizers, executor or SerialExecutor())
-        return _open(config, run, texts)
+        return _open(config, run, texts, tokenizers)
     except OSError as error:
         reason = error.strerror or error
         raise RunError(f"{run.encoded}: cannot be written: {reason}") from error
@@ -268,15 +268,15 @@ def open_prepared_data(config: Config, run: RunDirectory) -> PreparedData:
     if stats is None or not run.tokenizer.is_dir():
         raise _no_data(run)
     train = StreamedText(open_training_text(config.data, place), stats)
-    return _open(config, run, read_val(config.data, train, place))
+    tokenizers = tokenizer.load_tokenizers(run.tokenizer)
+    return _open(config, run, read_val(config.data, train, place), tokenizers)
 
 
-def _open(config: Config, run: RunDirectory, texts: Texts) -> PreparedData:
+def _open(config: Config, run: RunDirectory, texts: Texts, tokenizers: Tokenizers) -> PreparedData:
     """Open what a run has of its texts, encode val, and choose the pairs to train on."""
     place, stats = run.text_place, texts.train.stats
     if tokenizer.load_text_sha256(run.tokenizer) != stats.text_sha256:
         raise _no_data(run)
-    tokenizers = tokenizer.load_tokenizers(run.tokenizer)
     store = open_store(run.encoded, stats.text_sha256, tokenizer.fingerprint(run.tokenizer))
     if store is None:
         raise _no_data(run)
@@ -295,23 +295,13 @@ def _no_data(run: RunDirectory) -> RunError:
 
 def _prepare_tokenizers(config: Config, run: RunDirectory, text: StreamedText) -> Tokenizers:
     """Return the run's tokenizers, learned or copied unless it has them."""
-    stats = text.stats
-    if not _can_reuse_tokenizers(config, run, stats.text_sha256):
-        traits = {"letterless": stats.letterless, "copied": stats.copied}
-        codecs = tokenizer.describe_codecs(config)
+    if _can_reuse_tokenizers(config, run, text.stats.text_sha256):
+        tokenizers = tokenizer.load_tokenizers(run.tokenizer)
+    else:
         if run.tokenizer.is_dir():
             run.remove_data(run.tokenizer, run.encoded)
         with whole_directory(run.tokenizer) as directory:
-            if config.init is not None:
-                source = RunDirectory(config.init).tokenizer
-                tokenizer.copy_tokenizers(source, stats.text_sha256, directory, codecs, traits)
-            else:
-                languages = config.data.src_lang, config.data.tgt_lang
-                learned_from = tokenizer.TrainingText(
-                    *languages, text.src, text.tgt, stats.text_sha256, traits
-                )
-                tokenizer.learn_tokenizers(config.tokenizer, learned_from, directory, codecs)
-    tokenizers = tokenizer.load_tokenizers(run.tokenizer)
+            tokenizers = _make_tokenizers(config, text, directory)
     # The schema cannot know which kind of model a given file holds.
     for side in ("src", "tgt"):
         can_sample = getattr(tokenizers, side).can_sample
@@ -321,6 +311,17 @@ def _prepare_tokenizers(config: Config, run: RunDirectory, text: StreamedText) -
                 "model is not one of byte pair encoding (BPE); leave it at 0"
             )
     return tokenizers
+
+
+def _make_tokenizers(config: Config, text: StreamedText, directory: Path) -> Tokenizers:
+    stats, codecs = text.stats, tokenizer.describe_codecs(config)
+    traits = {"letterless": stats.letterless, "copied": stats.copied}
+    if config.init is not None:
+        source = RunDirectory(config.init).tokenizer
+        return tokenizer.copy_tokenizers(source, stats.text_sha256, directory, codecs, traits)
+    languages = config.data.src_lang, config.data.tgt_lang
+    learned_from = tokenizer.TrainingText(*languages, text.src, text.tgt, stats.text_sha256, traits)
+    return tokenizer.learn_tokenizers(config.tokenizer, learned_from, directory, codecs)
 
 
 def _can_reuse_tokenizers(config: Config, run: RunDirectory, text_sha256: str) -> bool:

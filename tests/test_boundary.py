@@ -23,8 +23,8 @@ ORDINARY = """
     documents encoding engine environment events examples exchange experiments export fetched file
     files filters forecast form formats groups guard html http https import imported init inline
     input job joint kind layout length lines loading lowercase machine marks matching memory
-    mixing more name names near normalization notes objects observers opening options own page
-    pieces places plan prepared preparing preview processes protection
+    mixing more n_best name names near normalization notes objects observers opening options own
+    page pieces places plan prepared preparing preview processes protection
     provenance report reserved results rows rules sample sampling schema scope scores search seen
     sentences settings shift show sorting sources spec split src
     src_file start stores tables tag template terms text tgt tgt_file tokenizers training translator

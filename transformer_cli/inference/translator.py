@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from itertools import pairwise
 from threading import Event, Lock
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.packages import __version__
@@ -76,6 +76,8 @@ class TextTranslator(Generic[EngineT]):
     writes_unknown: bool = False
     sampler: MakeSampler | None = None
     revisers: tuple[Reviser, ...] = ()
+    n_best: ClassVar[int | None] = None
+    """How many translations of a line ``translate`` needs, with scores; None: the best alone."""
 
     def with_search(
         self,
@@ -104,9 +106,12 @@ class TextTranslator(Generic[EngineT]):
         decoding = self.decoding.model_copy(update=changes)
         return replace(self, decoding=decoding, max_length=max_length or self.max_length)
 
-    def extended_by(self, kind: "type[TextTranslator[Any]]") -> Self:
-        """Return a copy that also has the methods of a subclass, which an extension defines."""
-        mixed: type[Self] = type(kind.__name__, (kind, type(self)), {})
+    def extended_by(self, kind: "type[TextTranslator[Any]]", **attributes: Any) -> Self:
+        """Return a copy that also has the methods of a subclass, which an extension defines.
+
+        Its class has the ``attributes`` too.
+        """
+        mixed: type[Self] = type(kind.__name__, (kind, type(self)), attributes)
         return mixed(**{each.name: getattr(self, each.name) for each in fields(self)})
 
     @property
@@ -195,6 +200,10 @@ class TextTranslator(Generic[EngineT]):
             yield from self.engine.run_jobs(jobs, stopped.set)
         else:
             yield from (translate() for translate in jobs)
+
+    def to_line(self, number: int, found: Sequence[Translation]) -> str:
+        """Return what ``translate`` writes of the translations of line ``number``."""
+        return found[0].text
 
     def encode_lines(
         self,

@@ -17,9 +17,9 @@ PACKAGE = Path(transformer_cli.__file__).parent
 # Words that the core uses in their ordinary sense, or has as names of its own. Such a word only
 # counts as an extension's name as its command, option, key, module, or in quotes.
 ORDINARY = """
-    Translation Translator
-    add archives attention audit augmentation bench by_name card characters charts check checks child chosen
-    clean cluster code codec command compare completion concatenate constraints corpora corpus digests document
+    Translation Translator augmentation concatenate
+    add archives attention audit bench by_name card characters charts check checks child chosen
+    clean cluster code codec command compare completion constraints corpora corpus digests document
     documents encoding engine environment events examples exchange experiments export fetched file
     files filters forecast form formats groups guard html http https import imported init inline
     input job joint kind layout length lines loading lowercase machine marks matching memory

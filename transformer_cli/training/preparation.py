@@ -31,7 +31,6 @@ from transformer_cli.data.corpus import (
     MIN_PAIRS_FOR_WORKERS,
     ParallelText,
     StreamedText,
-    concatenate,
     without_blank_pairs,
 )
 from transformer_cli.data.kinds import (
@@ -39,7 +38,6 @@ from transformer_cli.data.kinds import (
     find_mixing,
     load_split,
     open_kind,
-    open_training_parts,
     open_training_text,
 )
 from transformer_cli.data.shards import ShardedStore
@@ -200,14 +198,16 @@ def check_texts(request: TrainRequest, run: RunDirectory, executor: Executor) ->
     data, place = request.config.data, run.text_place
     is_begun = not request.overwrite and run.has_checkpoints
     about = {"extras": request.extras, "is_begun": is_begun}
-    parts = open_training_parts(data, place)
+    text = open_training_text(data, place)
     entries = registry.entries("text_check").values()
-    checks: list[ExperimentCheck] = [entry.load()(data, place, parts, **about) for entry in entries]
+    checks: list[ExperimentCheck] = [
+        entry.load()(data, place, text.parts, **about) for entry in entries
+    ]
     try:
         for check in checks:
             check.check_scored()
         known = read_stats(run.encoded)
-        train = StreamedText.of(concatenate(*parts.values()), known, executor)
+        train = StreamedText.of(text, known, executor)
         text_sha256 = train.stats.text_sha256
         if len(train) < MIN_PAIRS_FOR_WORKERS:
             executor = SerialExecutor()

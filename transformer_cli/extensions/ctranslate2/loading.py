@@ -6,7 +6,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
 
-from transformer_cli.base.ranks import count_cores
+from transformer_cli.base.workers import count_cores
 from transformer_cli.config.choices import MOST_THREADS
 from transformer_cli.extensions.ctranslate2 import converted
 from transformer_cli.extensions.ctranslate2.choosing import device_name

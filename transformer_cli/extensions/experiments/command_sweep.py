@@ -18,7 +18,7 @@ from transformer_cli.config.choices import METRICS
 from transformer_cli.extensions.checks.options import AllowSuspectData
 
 with lazy_imports():
-    from transformer_cli.base.ranks import count_cores
+    from transformer_cli.base.workers import count_cores
     from transformer_cli.extensions.experiments import (
         command_compare,
         runner as runners,

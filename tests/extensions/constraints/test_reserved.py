@@ -16,7 +16,7 @@ from transformer_cli.base.errors import TokenizerError, UsageError
 from transformer_cli.config.tokenizer_schema import TokenizerConfig
 from transformer_cli.extensions.constraints.kind import make_record
 from transformer_cli.extensions.constraints.reserved import SLOTS, ReservedTokenizers
-from transformer_cli.text.lines import GROUPS, Group, has_words
+from transformer_cli.extensions.verbatim.verbatim_parts import GROUPS, Group
 from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID, SPECIALS, Tokenizer, Tokenizers
 from transformer_cli.text.tokenizer import TrainingText, copy_tokenizers, learn_tokenizers
 
@@ -288,19 +288,3 @@ def test_slots_are_shown_as_the_placeholders_of_the_line() -> None:
     ids = [NEWS, *source.ids]
     assert "".join(map(TOKENIZERS.src.token, ids)) == "⟨tag news⟩⟨1⟩⟨joiner⟩: a⟨2⟩⟨joiner⟩b"
     assert TOKENIZERS.source_tokens(source, ids) == ["", "%s", "", *": a", "<b>", "", "b"]
-
-
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("Ein Hund", True),
-        ("12345", False),
-        ("https://example.org/a", False),
-        ("a.b@example.org, www.example.org/x!", False),
-        ("%s: {name} <br/> &nbsp;", False),
-        ("%d files", True),
-        ("<b>fett</b>", True),
-    ],
-)
-def test_words_are_letters_outside_placeholders(line: str, expected: bool) -> None:
-    assert has_words(line) == expected

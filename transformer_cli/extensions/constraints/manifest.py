@@ -1,7 +1,7 @@
 """What this extension adds, as plain data."""
 
 api = 1
-needs = ("corpora", "revision")
+needs = ("corpora", "revision", "verbatim")
 provides = {
     "setting": {
         "tokenizer.protect": {"load": "settings:ProtectSettings"},

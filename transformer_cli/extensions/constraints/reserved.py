@@ -21,7 +21,8 @@ from transformer_cli.extensions.constraints.placeholders import (
 from transformer_cli.extensions.constraints.search_again import ReservedReviser
 from transformer_cli.extensions.constraints.terms import Term, TermList
 from transformer_cli.extensions.corpora.tagged_line import TaggedLine
-from transformer_cli.text.lines import Group, VerbatimPart, find_verbatim, has_words
+from transformer_cli.extensions.verbatim.verbatim_parts import Group, VerbatimPart, find_verbatim
+from transformer_cli.text.lines import has_words
 from transformer_cli.text.protocol import (
     EncodedSource,
     Lines,

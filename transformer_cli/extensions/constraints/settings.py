@@ -7,7 +7,7 @@ from pydantic import Field
 from transformer_cli.config.data_schema import DataSection
 from transformer_cli.config.sections import Section, setting
 from transformer_cli.config.tokenizer_schema import TokenizerSection
-from transformer_cli.text.lines import Group
+from transformer_cli.extensions.verbatim.verbatim_parts import Group
 
 
 class ProtectSettings(Section):

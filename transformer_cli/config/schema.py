@@ -7,7 +7,7 @@ Where a default is a number from the literature, its source is "Attention Is All
 import math
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, PositiveFloat, model_validator
+from pydantic import AfterValidator, Field, PositiveFloat, SerializeAsAny, model_validator
 
 from transformer_cli.config.choices import (
     HIGHEST_PENALTY,
@@ -181,6 +181,8 @@ ScheduleConfig = Annotated[
 class TrainingConfig(Section):
     """Optimization, validation and checkpoints."""
 
+    place = "training"
+
     epochs: Count = setting(10, "passes over the training text", may_change=True)
     max_steps: Count | None = setting(
         None, "maximum optimizer steps, if the epochs do not end first", may_change=True
@@ -205,18 +207,6 @@ class TrainingConfig(Section):
         0.0,
         "weight (alpha) of R-Drop (Liang et al. 2021): two forward passes with "
         "different dropout, whose divergence is added to the loss; 0: one pass, in half the time",
-    )
-    src_bpe_dropout: Probability = setting(
-        0.0,
-        "BPE-dropout (Provilkov et al. 2020): probability of skipping a merge in a "
-        "source word in training; batches then hold more tokens",
-    )
-    tgt_bpe_dropout: Probability = setting(0.0, "BPE-dropout of the target side")
-    concatenate: Probability = setting(
-        0.0,
-        "probability of putting another pair behind a training pair, and again behind that, up to "
-        "max_length (Nguyen et al. 2021), drawn again in each epoch, in the same time: for text "
-        "longer than the corpus's sentences",
     )
     ema_decay: Annotated[float, Field(gt=0.0, lt=1.0)] | None = setting(
         None,
@@ -323,7 +313,7 @@ class Config(Section):
     data: DataConfig
     tokenizer: TokenizerConfig
     model: ModelConfig = ModelConfig()
-    training: TrainingConfig = TrainingConfig()
+    training: SerializeAsAny[TrainingConfig] = TrainingConfig()
     decoding: DecodingConfig = setting(DecodingConfig(), None, may_change=True)
     evaluation: EvaluationConfig = EvaluationConfig()
 
@@ -358,12 +348,6 @@ class Config(Section):
                 "model.tying: 'all' needs one vocabulary for both sides "
                 "(subwords with joint: true, or one file for both); use 'output'"
             )
-        for key in ("src_bpe_dropout", "tgt_bpe_dropout"):
-            if getattr(self.training, key) and not self.tokenizer.may_sample:
-                raise ValueError(
-                    f"training.{key}: needs merges to leave out (tokenizer.kind sentencepiece "
-                    "with model_type: bpe); leave it at 0"
-                )
         longest, positions = self.training.max_length, self.model.max_positions
         if self.model.positions == "learned" and longest >= positions:
             raise ValueError(

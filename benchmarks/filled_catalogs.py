@@ -28,7 +28,7 @@ from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.cli.translation import load_translator
 from transformer_cli.extensions.constraints.placeholders import compare_placeholders
 from transformer_cli.extensions.documents import command as documents
-from transformer_cli.text.lines import GROUPS
+from transformer_cli.extensions.verbatim.verbatim_parts import GROUPS
 
 PACKAGES = re.findall(
     r"\S+",

@@ -208,7 +208,7 @@ def _line_functions() -> dict[str, Callable[[str], object]]:
     from transformer_cli.extensions.documents.sentences import cut_sentences
     from transformer_cli.extensions.revision.doubts import DoubtFinder
     from transformer_cli.extensions.stores.addresses import hide_credentials
-    from transformer_cli.text.lines import find_verbatim
+    from transformer_cli.extensions.verbatim.verbatim_parts import find_verbatim
 
     terms = TermList([make_term("ein Hund", ["a dog"]), make_term("a", ["b"])])
     uses: dict[str, Callable[[str], object]] = {

@@ -11,7 +11,8 @@ from collections.abc import Collection
 from pathlib import Path
 
 from transformer_cli.extensions.constraints.placeholders import compare_placeholders
-from transformer_cli.text.lines import GROUPS, Group, find_verbatim, stream_lines
+from transformer_cli.extensions.verbatim.verbatim_parts import GROUPS, Group, find_verbatim
+from transformer_cli.text.lines import stream_lines
 
 
 def count_lines(

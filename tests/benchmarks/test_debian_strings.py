@@ -60,7 +60,7 @@ def test_a_languages_only_form_translates_the_plural(tmp_path: Path) -> None:
 
 def test_a_line_keeps_its_placeholders_or_not() -> None:
     from benchmarks.kept_placeholders import count_lines
-    from transformer_cli.text.lines import GROUPS
+    from transformer_cli.extensions.verbatim.verbatim_parts import GROUPS
 
     src = ["plain", "%s and %s", "<b>x</b>", "{name}"]
     texts = {

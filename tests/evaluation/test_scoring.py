@@ -25,7 +25,7 @@ from transformer_cli.evaluation import scoring
 from transformer_cli.evaluation.scores import score
 from transformer_cli.evaluation.scoring import evaluate, mean_loss
 from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator
-from transformer_cli.inference.translation import LongLine, Watcher
+from transformer_cli.inference.translation import Watcher
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.linear import autocast
 from transformer_cli.model.transformer import Transformer
@@ -240,7 +240,7 @@ def test_pairs_too_long_for_learned_positions_are_no_part_of_the_loss() -> None:
     long = " ".join(["5"] * MAX_POSITIONS)
     translator = random_translator()
     src, tgt = as_lines(SRC), as_lines(TGT)
-    cuts: list[LongLine] = []
+    cuts: list[str] = []
     result = evaluate(
         translator,
         ParallelText(["5", *src, long], [long, *tgt, "5"]),
@@ -249,7 +249,7 @@ def test_pairs_too_long_for_learned_positions_are_no_part_of_the_loss() -> None:
     assert result.loss == pytest.approx(slow_mean_loss(translator.engine.model), rel=1e-5)
     assert result.unmeasured == 2
     assert result.hypotheses[1:-1] == translator.translate(src)
-    assert cuts == [LongLine(line=len(SRC) + 2, tokens=MAX_POSITIONS, pieces=2)]
+    assert cuts == [f"line {len(SRC) + 2}: {MAX_POSITIONS} tokens, translated in 2 pieces"]
 
 
 def test_pairs_that_are_all_too_long_are_refused_before_any_work() -> None:

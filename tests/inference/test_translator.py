@@ -4,7 +4,7 @@ import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 import torch
@@ -185,9 +185,6 @@ class CopyingEngine:
     fingerprint: ClassVar[dict[str, str]] = {"engine": "copying"}
     name = "copying"
     is_on_gpu = False
-
-    def run_jobs(self, *jobs: object) -> Any:
-        raise NotImplementedError
 
     def __init__(self) -> None:
         self.seen: list[list[int]] = []

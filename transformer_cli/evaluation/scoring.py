@@ -83,8 +83,7 @@ def evaluate(
     """
     encoded = encode_text(text, translator.tokenizers)
     short = find_measurable_pairs(translator, encoded)
-    for long_line in translator.find_long_lines(encoded.src.lengths):
-        watcher.on_long_line(long_line)
+    translator.report_long_lines(encoded.src.lengths, watcher)
     quiet = watcher._replace(on_long_line=ignore)  # all ranks have reported them
     hypotheses = ranks.map(
         lambda numbers: (searcher or translator).translate(

@@ -1,12 +1,11 @@
 """What a search engine is to the rest of the program: token ids in, hypotheses out."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
-Result = TypeVar("Result")
 MakeSampler = Callable[[Sequence[list[int]]], Callable[[Any, Any], tuple[Any, Any]]]
 """Returns what draws the next tokens for the sources of a batch: a ``Rank`` of search.py."""
 
@@ -96,14 +95,6 @@ class SearchEngine(Protocol):
 
         Raises:
             UsageError: the engine cannot do what the options ask for.
-        """
-
-    def run_jobs(
-        self, jobs: Iterator[Callable[[], Result]], stop: Callable[[], object]
-    ) -> Iterator[Result]:
-        """Yield the results of jobs that search, in order, at the pace that suits the engine.
-
-        It may take a job before those ahead of it are done; ``stop`` makes those that run end soon.
         """
 
 

@@ -78,18 +78,6 @@ def _load_torch(
     return load_torch_translator(run, checkpoint, device, precision)
 
 
-def load_settings(run: RunDirectory) -> Config:
-    """Return the settings of a run, or of a model as it is shared or exported.
-
-    Raises:
-        ConfigError, RunError: it has none, or they are invalid.
-    """
-    for name in entries("engine"):
-        if (settings := _find_engine(name).load_settings(run)) is not None:
-            return settings
-    return run.load_config()
-
-
 class Engine(Protocol):
     """A search engine that an extension adds.
 
@@ -116,8 +104,8 @@ class Engine(Protocol):
     ) -> TextTranslator[SearchEngine]:
         """Load a model."""
 
-    def load_settings(self, run: RunDirectory) -> Config | None:
-        """Return the settings of a model in a format of its own; None: it is another one."""
+    def load_settings(self, run: RunDirectory) -> Config:
+        """Return the settings of a model that is exported for it."""
 
 
 def _find_engine(name: str) -> Engine:

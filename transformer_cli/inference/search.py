@@ -17,12 +17,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from transformer_cli.base.errors import is_out_of_memory
-from transformer_cli.inference.engine import Hypothesis, Result, SearchOptions
+from transformer_cli.inference.engine import Hypothesis, SearchOptions
 from transformer_cli.model.device import empty_cache
 from transformer_cli.model.linear import autocast
 from transformer_cli.model.transformer import Transformer
 
 Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 # Batches at the same time; more would wait for each other, as one of them runs between torch's
 # operations.

@@ -1,16 +1,11 @@
 """Search by torch, as other engines are used."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 
-from transformer_cli.inference.engine import (
-    Hypothesis,
-    Result,
-    SearchOptions,
-    describe_versions,
-)
+from transformer_cli.inference.engine import Hypothesis, SearchOptions, describe_versions
 from transformer_cli.inference.search import search_all
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.linear import autocast, pack_weights
@@ -69,12 +64,6 @@ class TorchEngine:
                 progress,
                 should_stop,
             )
-
-    def run_jobs(
-        self, jobs: Iterator[Callable[[], Result]], stop: Callable[[], object]
-    ) -> Iterator[Result]:
-        """Run one job after another: each has all cores, or the GPU."""
-        return (job() for job in jobs)
 
 
 TorchTranslator = TextTranslator[TorchEngine]

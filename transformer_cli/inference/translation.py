@@ -55,20 +55,8 @@ class Translation:
     pieces: Pieces = field(default=(), repr=False, compare=False)
 
 
-@dataclass(frozen=True)
-class LongLine:
-    """A line, numbered from 1, that is too long to be translated as one."""
-
-    line: int
-    tokens: int
-    pieces: int
-
-    def __str__(self) -> str:
-        return f"line {self.line}: {self.tokens:,} tokens, translated in {self.pieces:,} pieces"
-
-
-ignore: Callable[[object], object] = id
-"""Ignores a report, of progress say; any built-in function without effect will do."""
+def ignore(_: object) -> None:
+    """Ignore a report, of progress say."""
 
 
 def never() -> bool:
@@ -83,8 +71,8 @@ class Watcher(NamedTuple):
     """Called with the number of lines just finished."""
     announce: Callable[[str], AbstractContextManager[object]] = nullcontext
     """Entered while a reviser does what the text says."""
-    on_long_line: Callable[[LongLine], object] = ignore
-    """Called with each line that is translated in pieces."""
+    on_long_line: Callable[[str], object] = ignore
+    """Called with a message about each line that is translated in pieces."""
     should_stop: Callable[[], bool] = never
     """Called before each batch; once it returns True, the rest is left empty."""
 

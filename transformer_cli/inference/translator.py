@@ -3,9 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from itertools import pairwise
-from threading import Event, Lock
 from typing import Any, Generic, Self, TypeVar
 
 from transformer_cli.base.errors import UsageError
@@ -21,7 +19,6 @@ from transformer_cli.inference.engine import (
 from transformer_cli.inference.translation import (
     NOBODY,
     EncodedLine,
-    LongLine,
     Pieces,
     Reviser,
     Translation,
@@ -148,8 +145,7 @@ class TextTranslator(Generic[EngineT]):
                 best one, whose scores nobody needs.
             watcher: hears of each line that is split before any is translated.
         """
-        encoded = self.encode_lines(lines, watcher.on_long_line)
-        return self.translate_encoded(encoded, n_best, watcher)
+        return self.translate_encoded(self.encode_lines(lines, watcher), n_best, watcher)
 
     @property
     def chunk_lines(self) -> int:
@@ -170,43 +166,22 @@ class TextTranslator(Generic[EngineT]):
             chunks: ``chunk_lines`` lines each.
             n_best: see ``translate_lines``.
             first_line: its number.
-            reads_ahead: whether the engine may hold several chunks: not of a pipe, whose writer may
-                wait for translations.
-            watcher: its ``progress`` is called from any thread, by one at a time.
+            reads_ahead: whether a chunk may be read before those ahead of it are translated, which
+                some engines do: not of a pipe, whose writer may wait for translations.
+            watcher: as for ``translate_lines``.
         """
-        stopped, reporting = Event(), Lock()
-
-        def report(lines: int) -> None:
-            with reporting:
-                watcher.progress(lines)
-
-        watching = watcher._replace(progress=report, should_stop=stopped.is_set)
-
-        def encode() -> Iterator[Callable[[], list[list[Translation]]]]:
-            """Encode each chunk; yield what translates it."""
-            number = first_line
-            for lines in chunks:
-                encoded = self.encode_lines(lines, watcher.on_long_line, number)
-                number += len(lines)
-                yield partial(self.translate_encoded, encoded, n_best, watching)
-
-        jobs = encode()
-        if reads_ahead:
-            yield from self.engine.run_jobs(jobs, stopped.set)
-        else:
-            yield from (translate() for translate in jobs)
+        for lines in chunks:
+            encoded = self.encode_lines(lines, watcher, first_line)
+            first_line += len(lines)
+            yield self.translate_encoded(encoded, n_best, watcher)
 
     def encode_lines(
-        self,
-        lines: Sequence[str],
-        on_long_line: Callable[[LongLine], object] = ignore,
-        first_line: int = 1,
+        self, lines: Sequence[str], watcher: Watcher = NOBODY, first_line: int = 1
     ) -> list[EncodedLine]:
         """Encode lines for ``translate_encoded``; see ``translate_lines``."""
         encoded = [self.encode_line(line) for line in lines]
         lengths = (sum(len(piece) - 1 for piece in line.pieces) for line in encoded)
-        for long_line in self.find_long_lines(lengths, first_line):
-            on_long_line(long_line)
+        self.report_long_lines(lengths, watcher, first_line)
         return encoded
 
     def translate_encoded(
@@ -360,8 +335,13 @@ class TextTranslator(Generic[EngineT]):
         limits += [limit for limit in (self.max_length, self.max_positions) if limit is not None]
         return min(limits)
 
-    def find_long_lines(self, lengths: Iterable[int], first_line: int = 1) -> Iterator[LongLine]:
-        """Yield the lines that must be split, given the number of tokens of each line."""
+    def report_long_lines(
+        self, lengths: Iterable[int], watcher: Watcher, first_line: int = 1
+    ) -> None:
+        """Report the lines that must be split, given the number of tokens of each line."""
         for line, tokens in enumerate(lengths, first_line):
             if tokens > self.longest_source:
-                yield LongLine(line, int(tokens), int(-(-tokens // self.longest_source)))
+                pieces = -(-tokens // self.longest_source)
+                watcher.on_long_line(
+                    f"line {line}: {tokens:,} tokens, translated in {pieces:,} pieces"
+                )

@@ -1,19 +1,13 @@
-"""What a line consists of: letters, marks, and parts that stay as they are in its translation.
-
-Such verbatim parts are '%s', '{name}', '<b>' or a URL. Each pattern takes time linear in the line's
-length, whatever the line: repetitions are possessive, or end at a character that only starts such a
-part.
-"""
+"""The lines of text files: how they are read, and whether they have something to translate."""
 
 import codecs
 import re
-import unicodedata
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache, partial
-from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, Literal, NamedTuple, get_args
+from typing import BinaryIO
 
+from transformer_cli.base import registry
 from transformer_cli.base.errors import CorpusError
 from transformer_cli.base.text_files import find_compressed_ending, open_text
 from transformer_cli.config.choices import DecodingErrors
@@ -21,12 +15,6 @@ from transformer_cli.config.choices import DecodingErrors
 MAX_LINE_BYTES = 1 << 22
 """Longest line that is read: what has no line ends is no text, and might not fit into memory."""
 _TAR_MAGICS = b"ustar\x0000", b"ustar  \x00"  # POSIX' and GNU's
-SPACELESS = (
-    "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
-    "\U00020000-\U0003ffff"
-)
-"""Thai, Tibetan, Burmese, Khmer, kana and ideographs, as a range of characters: without spaces
-between words, each character counts as one, in reports with its marks."""
 # Hangul fillers are letters to Unicode, but nobody sees them.
 _LETTER_OR_NUMERAL = re.compile("[^\\W\\d_\u115f\u1160\u3164\uffa0]")
 _VISIBLE = re.compile(
@@ -34,15 +22,6 @@ _VISIBLE = re.compile(
     "\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb"
     "\U000e0000-\U000e0fff]"
 )
-# Where Unicode has marks of languages that are written today.
-_MARKED = range(0x300, 0x1D00), range(0x302A, 0x309B), range(0xA66F, 0xAC00), range(0xFE20, 0xFE30)
-_JOINERS = "\u200c\u200d"
-MARKS = _JOINERS + "".join(
-    character
-    for character in map(chr, chain(*_MARKED))
-    if unicodedata.category(character)[0] == "M"
-)
-"""Accents, signs of vowels, joiners of words: Python's ``\\w`` and ``isalnum`` leave them out."""
 
 
 def is_blank(line: str) -> bool:
@@ -60,100 +39,21 @@ def has_letters(text: str) -> bool:
     return False
 
 
-def is_of_word(character: str) -> bool:
-    """Return whether a character is a letter, a digit or a mark; false of none."""
-    return character.isalnum() or (character != "" and character in MARKS)
-
-
-# --- verbatim parts -------------------------------------------------------------------------------
-
-Group = Literal["printf", "braces", "tags", "urls"]
-GROUPS: tuple[Group, ...] = get_args(Group)
-
-# C's printf and its relatives: '%s', '%1$s', '%-5.2f', '%(name)s', and Qt's '%1'. No space as flag
-# and no digit before, as in '100 % der' and '100%ige'.
-_PRINTF = (
-    r"%%|(?<!\d)%(?:"
-    r"(?:\(\w++\)|\d++\$)?[-+#0']*+(?:\*|\d++)?+(?:\.(?:\*|\d++)?+)?(?:hh|ll|[hlqjztL])?"
-    r"[diouxXeEfFgGaAcCsSpnrm@]"
-    r"|L?[1-9](?!\d))"
-)
-# '{}', '{0}', '{name!r:>5}', '{user.name}', '${VAR}', '%{name}', '{{ name }}', '{0,number}'. Not
-# ICU's '{n, plural, one {# file} other {# files}}', whose text is to be translated.
-_BRACES = (
-    r"\{\{[^{}]*+\}\}"
-    r"|[$#%]?\{(?:\w*+(?:[.\[][\w.\[\]]*+)?(?:![rsa])?(?::[^{}\s]*+)?|\d++\s*+,[^{}]*+)\}"
-)
-_NAME = r"[A-Za-z0-9][\w:.-]*+"
-_ATTRIBUTE = r"""[\w:.-]++(?:\s*+=\s*+(?:"[^"<]*+"|'[^'<]*+'|[^\s"'<>=]++))?"""
-_TAGS = (
-    rf"</{_NAME}\s*+>|<(?P<opened>{_NAME})(?:\s++{_ATTRIBUTE})*+\s*+/?>"
-    r"|&(?:amp|lt|gt|quot|apos|nbsp);"
-)
-_URLS = (
-    r"(?<!\w)(?:(?:https?|ftp|file)://|www\.)"
-    r"[^\s<>\"“”„«»‹›`]*[^\s<>\"“”„«»‹›`.,;:!?')\]}…]"
-    r"|(?<![\w.+-])[\w.+-]++@[\w-]++(?:\.[\w-]++)++"
-)
-_PATTERNS: dict[Group, str] = {"urls": _URLS, "tags": _TAGS, "printf": _PRINTF, "braces": _BRACES}
-_SIGNS = ("%", "<", "{", "&", "@", "://", "www.")  # each part of a group has one
-_CLOSING = re.compile(rf"</({_NAME})")
-# Elements that need no closing tag in their line to be told from '<file>' in 'Usage: cat <file>'.
-_INLINE_ELEMENT = re.compile(
-    r"a|b|big|br|center|code|em|font|h[1-6]|hr|i|img|kbd|li|ol|p|pre|q|s|small|span|strong"
-    r"|su[bp]|tt|ul?",
-    re.IGNORECASE,
-)
-
-
-class VerbatimPart(NamedTuple):
-    """The text of a part, and its place in a line."""
-
-    text: str
-    start: int
-    end: int
-
-
-def find_verbatim(line: str, groups: Collection[Group] = GROUPS) -> list[VerbatimPart]:
-    """Return the parts of a line that belong to some groups, from left to right."""
-    parts: list[VerbatimPart] = []
-    if not (groups and any(sign in line for sign in _SIGNS)):
-        return parts
-    pattern = _compile(tuple(group for group in _PATTERNS if group in groups))
-    closed: set[str] | None = None
-    place = 0
-    while match := pattern.search(line, place):
-        opened = match["opened"] if "opened" in pattern.groupindex else None
-        if opened is not None and "=" not in match[0] and not match[0].endswith("/>"):
-            if closed is None:
-                closed = {name.lower() for name in _CLOSING.findall(line)}
-            if not _INLINE_ELEMENT.fullmatch(opened) and opened.lower() not in closed:
-                # '<file>' is text; look for parts inside it.
-                place = match.start() + 1
-                continue
-        parts.append(VerbatimPart(match[0], *match.span()))
-        place = match.end()
-    return parts
-
-
 def has_words(line: str) -> bool:
-    """Return whether a line has letters outside its verbatim parts, of all groups.
+    """Return whether a line has letters outside of parts that no translation changes, such as URLs.
 
-    Numbers, dates, punctuation, URLs and tags have nothing to translate.
+    Extensions find such parts, by the interface ``unchanged parts``: ``signs`` is a pattern that
+    lines without them seldom match, and ``load`` is a function like this one.
     """
-    if not has_letters(line):
-        return False
-    end = 0
-    for _, start, after in find_verbatim(line):
-        if has_letters(line[end:start]):
-            return True
-        end = after
-    return has_letters(line[end:])
+    return has_letters(line) and all(
+        entry.load()(line) for signs, entry in _unchanged_parts() if signs.search(line)
+    )
 
 
 @cache
-def _compile(groups: tuple[Group, ...]) -> re.Pattern[str]:
-    return re.compile("|".join(map(_PATTERNS.__getitem__, groups)))
+def _unchanged_parts() -> list[tuple[re.Pattern[str], registry.Entry]]:
+    entries = registry.entries("unchanged parts").values()
+    return [(re.compile(entry.facts["signs"]), entry) for entry in entries]
 
 
 # --- reading -------------------------------------------------------------------------------------

@@ -16,7 +16,6 @@ from transformer_cli.base.messages import show_progress
 from transformer_cli.base.text_files import write_text
 from transformer_cli.config.languages import base_language
 from transformer_cli.config.tokenizer_schema import WordsConfig
-from transformer_cli.text.lines import is_of_word
 from transformer_cli.text.protocol import (
     BOS_ID,
     EOS_ID,
@@ -126,6 +125,7 @@ class WordsTokenizer(Tokenizer):
 
 
 _APOSTROPHES = "'’‘"
+_JOINERS = "\u200c\u200d"
 # Written without spaces between two words, if the rules split there: "T-shirt", "Freund/in". Not
 # dashes, which mostly have spaces.
 _INNER_MARKS = frozenset("-/’‘")
@@ -207,7 +207,7 @@ class SpacyWords:
             before, word = words[gap - 1], words[gap]
             if word in _INNER_MARKS:
                 after = words[gap + 1] if gap + 1 < len(words) else " "
-                is_inner = is_of_word(before[-1]) and is_of_word(after[0])
+                is_inner = _is_of_word(before[-1]) and _is_of_word(after[0])
                 if is_inner and self._cut(before + word + after) == [before, word, after]:
                     gaps |= {gap, gap + 1}
             elif _may_be_one_word(before, word) and self._cut(before + word) == [before, word]:
@@ -297,7 +297,12 @@ def _may_be_one_word(before: str, word: str) -> bool:
     """Return whether two parts look like "do" + "n't", "man" + "'s", "l'" + "homme"."""
     if word[0].isalpha():
         return before[-1].isalpha() or (before[-1] in _APOSTROPHES and len(before) > 1)
-    return word[0] in _APOSTROPHES and word[1:].isalpha() and is_of_word(before[-1])
+    return word[0] in _APOSTROPHES and word[1:].isalpha() and _is_of_word(before[-1])
+
+
+def _is_of_word(character: str) -> bool:
+    """Return whether a character is a letter, a digit, an accent, a vowel sign or a joiner."""
+    return character.isalnum() or unicodedata.category(character)[0] == "M" or character in _JOINERS
 
 
 def _is_unit_of_money(words: Sequence[str], place: int) -> bool:

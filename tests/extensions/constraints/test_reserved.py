@@ -16,7 +16,7 @@ from transformer_cli.base.errors import TokenizerError, UsageError
 from transformer_cli.config.tokenizer_schema import TokenizerConfig
 from transformer_cli.extensions.constraints.kind import make_record
 from transformer_cli.extensions.constraints.reserved import SLOTS, ReservedTokenizers
-from transformer_cli.text.lines import GROUPS, Group, has_words
+from transformer_cli.extensions.verbatim.verbatim_parts import GROUPS, Group
 from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID, SPECIALS, Tokenizer, Tokenizers
 from transformer_cli.text.tokenizer import TrainingText, copy_tokenizers, learn_tokenizers
 
@@ -265,42 +265,8 @@ def test_copies_know_the_tags_that_they_were_learned_with(made: Path, tmp_path: 
 # --- the rest of the protocol ---------------------------------------------------------------------
 
 
-class Doubling(CharactersTokenizer):
-    """Sampling says each token twice."""
-
-    can_sample = True
-
-    def sample(self, sentences: Sequence[list[int]], rate: float, seed: int) -> list[list[int]]:
-        return [[each for each in ids for _ in range(2)] for ids in sentences]
-
-
-def test_sampling_leaves_reserved_ids_alone() -> None:
-    both = ReservedTokenizers.of(Tokenizers(Doubling(), Doubling()), ["printf"], ["news"])
-    ids = [NEWS, *both.encode_source("%s: ab %d").ids]
-    sampled = both.src.sample([ids, [], text("a")], 0.1, 1)
-    doubled = [each for each in text(": ab") for _ in range(2)]
-    assert sampled == [[NEWS, SLOT[0], JOINER, *doubled, SLOT[1]], [], text("aa")]
-    assert both.src.can_sample
-
-
 def test_slots_are_shown_as_the_placeholders_of_the_line() -> None:
     source = TOKENIZERS.encode_source("%s: a <b>b")
     ids = [NEWS, *source.ids]
     assert "".join(map(TOKENIZERS.src.token, ids)) == "⟨tag news⟩⟨1⟩⟨joiner⟩: a⟨2⟩⟨joiner⟩b"
     assert TOKENIZERS.source_tokens(source, ids) == ["", "%s", "", *": a", "<b>", "", "b"]
-
-
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("Ein Hund", True),
-        ("12345", False),
-        ("https://example.org/a", False),
-        ("a.b@example.org, www.example.org/x!", False),
-        ("%s: {name} <br/> &nbsp;", False),
-        ("%d files", True),
-        ("<b>fett</b>", True),
-    ],
-)
-def test_words_are_letters_outside_placeholders(line: str, expected: bool) -> None:
-    assert has_words(line) == expected

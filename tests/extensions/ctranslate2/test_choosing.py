@@ -87,7 +87,6 @@ def test_auto_is_torch_for_what_only_torch_has_and_where_ctranslate2_is_missing(
     assert choose_engine(run, cpu) == "ctranslate2"
     assert choose_engine(run, cpu, ["--alignments"]) == "torch"
     assert choose_engine(run, cpu, prefers_torch=True) == "torch"
-    monkeypatch.setattr("ctranslate2.get_cuda_device_count", lambda: 1)
     assert choose_engine(run, ComputeOptions(device="cuda", precision="float32")) == "torch"
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     assert choose_engine(run, cpu) == "torch"
@@ -106,10 +105,11 @@ def test_an_exported_model_is_searched_by_ctranslate2_unless_told_otherwise(
     ("asked", "said"),
     [
         (ComputeOptions(engine="torch", precision="int8"), "`engine` torch has no int8"),
-        (ComputeOptions(device="cuda", precision="int8"), "is for CPUs"),
+        (ComputeOptions(device="cuda", precision="int8"), "`precision` int8: .* is for CPUs"),
+        (ComputeOptions("ctranslate2", "cuda"), "`engine` ctranslate2: .* is for CPUs"),
     ],
 )
-def test_int8_is_ctranslate2s_and_for_cpus(
+def test_int8_is_ctranslate2s_which_is_for_cpus(
     asked: ComputeOptions, said: str, tmp_path: Path
 ) -> None:
     with pytest.raises(UsageError, match=said):

@@ -12,15 +12,15 @@ from inference.translators import LINES, random_translator, translate_stream
 
 from transformer_cli.base.errors import InputError
 from transformer_cli.extensions.ctranslate2 import running_ahead
+from transformer_cli.extensions.ctranslate2.engine import CTranslate2Translator
 from transformer_cli.inference.torch_engine import TorchEngine
 from transformer_cli.inference.translation import EncodedLine, Translation, Watcher
 from transformer_cli.inference.translator import TextTranslator
 
 
 @pytest.fixture
-def searching_at_once(monkeypatch: pytest.MonkeyPatch) -> TextTranslator[TorchEngine]:
-    monkeypatch.setattr(TorchEngine, "run_jobs", lambda _, *jobs: running_ahead.run_ahead(*jobs))
-    return random_translator().with_search(max_length=4)
+def searching_at_once() -> TextTranslator[TorchEngine]:
+    return random_translator().with_search(max_length=4).extended_by(CTranslate2Translator)
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 4, 7])

@@ -161,7 +161,7 @@ class Bench:
         trained = TrainedModel(self.config, tokenizers, model, directory, "")
         write_model(trained, quantization, directory)
         return CTranslate2Engine.open(
-            directory, self.config.model, tokenizers, ("cpu", 0), threads, quantization
+            directory, self.config.model, tokenizers, threads, quantization
         )
 
     def _build_model(self) -> Transformer:

@@ -1,7 +1,7 @@
 """What this extension adds, as plain data."""
 
 api = 1
-needs = ("revision",)
+needs = ("revision", "verbatim")
 provides = {
     "command": {"check": {"load": "command:check"}},
     "train options": {"suspect": {"load": "options:SuspectOptions"}},

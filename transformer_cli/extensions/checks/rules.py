@@ -36,7 +36,8 @@ from transformer_cli.extensions.revision.doubts import (
     is_short,
     without_verbatim,
 )
-from transformer_cli.text.lines import find_verbatim, is_blank
+from transformer_cli.extensions.verbatim.verbatim_parts import find_verbatim
+from transformer_cli.text.lines import is_blank
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier

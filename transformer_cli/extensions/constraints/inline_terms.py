@@ -15,7 +15,7 @@ import numpy as np
 
 from transformer_cli.data.store import EncodedStore, EncodedText, TokenArray
 from transformer_cli.extensions.constraints.reserved import ReservedTokenizer
-from transformer_cli.text.lines import SPACELESS
+from transformer_cli.extensions.verbatim.characters import SPACELESS
 
 MOST_WORDS = 3  # of a term; its translation may have one more
 _MOST_TERMS = 3  # of a line

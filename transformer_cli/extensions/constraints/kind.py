@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from transformer_cli.base import registry
 from transformer_cli.config.schema import Config
 from transformer_cli.extensions.constraints.settings import find_protect, find_terms
-from transformer_cli.text.lines import GROUPS, Group
+from transformer_cli.extensions.verbatim.verbatim_parts import GROUPS, Group
 from transformer_cli.text.protocol import Lines, Tokenizers
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """What this extension adds, as plain data."""
 
 api = 1
-needs = ("corpora", "revision")
+needs = ("corpora", "revision", "verbatim")
 provides = {
     "setting": {
         "tokenizer.protect": {"load": "settings:ProtectSettings"},
@@ -10,5 +10,5 @@ provides = {
     "codec": {"reserved": {"load": "kind:KIND"}},
     "translate options": {"constraints": {"load": "options:ConstraintOptions"}},
     "evaluate options": {"constraints": {"load": "options:EvaluateConstraintOptions"}},
-    "augmentation": {"terms": {"load": "kind:build_inline_terms"}},
+    "augmentation": {"terms": {"load": "kind:build_inline_terms", "changes": "words"}},
 }

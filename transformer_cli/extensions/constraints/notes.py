@@ -6,8 +6,8 @@ from typing import Any
 from transformer_cli.extensions.constraints.placeholders import compare_placeholders
 from transformer_cli.extensions.constraints.terms import Term, describe_kept
 from transformer_cli.extensions.revision.doubts import name_lines
+from transformer_cli.extensions.verbatim.verbatim_parts import Group
 from transformer_cli.inference.translation import Notes, Translation
-from transformer_cli.text.lines import Group
 
 
 class ReservedNotes(Notes):

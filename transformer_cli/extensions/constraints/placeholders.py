@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Collection
 
-from transformer_cli.text.lines import Group, find_verbatim
+from transformer_cli.extensions.verbatim.verbatim_parts import Group, find_verbatim
 
 
 def compare_placeholders(src: str, tgt: str, protect: Collection[Group]) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from transformer_cli.text.lines import MARKS, SPACELESS
+from transformer_cli.extensions.verbatim.characters import MARKS, SPACELESS
 
 # A sign is a word of its own, and so is the underscore of '_Datei', an accelerator's in menus.
 _WORD = re.compile(rf"[{SPACELESS}]|[^\W_{SPACELESS}](?:[^\W{SPACELESS}]|[{MARKS}])*+|[^\w\s]|_")

@@ -247,7 +247,8 @@ class Replay(Section):
 
 def check_tags(sources: list[SourceConfig], config: Any) -> None:
     """Raise ValueError if sources have tags, and training joins their lines."""
-    if config.training.concatenate and any(source.tag is not None for source in sources):
+    is_joined = getattr(config.training, "concatenate", 0.0) > 0.0
+    if is_joined and any(source.tag is not None for source in sources):
         raise ValueError(
             "training.concatenate: tags (tag) and placeholders (protect) belong to one line, "
             "not to several, one behind another; leave it at 0, or leave them out"

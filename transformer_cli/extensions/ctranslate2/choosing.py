@@ -13,44 +13,23 @@ from transformer_cli.config.schema import Config
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.config.yaml import load_config
 from transformer_cli.inference.loading import ComputeOptions
-from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.tokenizer import searches_again
 
 with lazy_imports():
-    from transformer_cli.extensions.ctranslate2 import exported_models, loading
+    from transformer_cli.extensions.ctranslate2 import converted, exported_models
 
 if TYPE_CHECKING:
-    from transformer_cli.extensions.ctranslate2 import engine
+    from transformer_cli.extensions.ctranslate2.engine import CTranslate2Translator
 
 SETTINGS = "settings.yaml"
 """The run's settings in an exported model's directory, which is no run's: it has no config.yaml."""
 
 
-def device_name(device: DeviceName) -> str:
-    """Return what ``device`` stands for, without torch where no GPU can be there."""
-    if device != "auto":
-        return device
-    may_have_gpu = sys.platform not in ("linux", "darwin")
-    if sys.platform == "linux":  # is there a driver of a GPU that torch might use?
-        try:
-            ctypes.CDLL("libcuda.so.1")
-            may_have_gpu = True
-        except OSError:
-            may_have_gpu = Path("/dev/kfd").exists()  # AMD's
-    if not may_have_gpu:
-        return "cpu"
-    from transformer_cli.model.device import choose_device
-
-    return choose_device(device).type
-
-
 class CTranslate2:
     """The engine, as the manifest names it; see ``inference.loading.Engine``."""
 
-    def load_settings(self, run: RunDirectory) -> Config | None:
-        if not _is_exported(run):
-            return None
+    def load_settings(self, run: RunDirectory) -> Config:
         if not (run.path / SETTINGS).is_file():
             raise RunError(
                 f"{run.path}: has a model of CTranslate2's, but no {SETTINGS}; make it "
@@ -70,34 +49,30 @@ class CTranslate2:
         With 'auto' it does on a CPU: in float32, where it writes torch's text, and in int8, which
         torch has not.
         """
-        is_asked = options.engine == "ctranslate2"
-        if options.precision == "int8":
-            if device_name(options.device) != "cpu":
-                raise UsageError(
-                    "`precision` int8: is for CPUs; use `device` cpu, or leave out `precision`"
-                )
-            is_asked = True
-        if not is_asked:
-            needs_torch = prefers_torch or bool(needing_torch)
-            is_asked = _is_exported(run) or (not needs_torch and _is_as_good(run, options))
-        if is_asked and needing_torch:
+        by = "`precision` int8" if options.precision == "int8" else "`engine` ctranslate2"
+        is_asked = options.engine == "ctranslate2" or options.precision == "int8"
+        if not (is_asked or _is_exported(run)):
+            return not (needing_torch or prefers_torch) and _is_as_good(run, options)
+        if options.device not in ("auto", "cpu"):
+            what = by if is_asked else run.path
+            raise UsageError(f"{what}: CTranslate2 is for CPUs here; use `device` cpu")
+        if needing_torch:
             needing = " and ".join(needing_torch)
             if _is_exported(run):
                 raise UsageError(
                     f"{run.path}: is a model of CTranslate2's, which does not support {needing}; "
                     "leave it out, or name the run that it was exported from"
                 )
-            by = "`precision` int8" if options.precision == "int8" else "`engine` ctranslate2"
             raise UsageError(f"{by}: does not support {needing}; leave out {by}, or {needing}")
-        return is_asked
+        return True
 
     def load(
         self, run: RunDirectory, checkpoint: str, options: ComputeOptions
-    ) -> "TextTranslator[engine.CTranslate2Engine]":
-        """Load an exported model, or convert a run's and keep that; see ``open_converted``."""
-        if (settings := self.load_settings(run)) is not None:
-            return exported_models.load_exported(run, settings, options)
-        return loading.load_run(run, checkpoint, options)
+    ) -> "CTranslate2Translator":
+        """Load an exported model, or convert a run's and keep that."""
+        if _is_exported(run):
+            return exported_models.load_exported(run, self.load_settings(run), options)
+        return converted.load_run(run, checkpoint, options)
 
 
 ENGINE = CTranslate2()
@@ -113,8 +88,7 @@ def _is_as_good(run: RunDirectory, options: ComputeOptions) -> bool:
         return False  # the engines round at other places
     if not _writes_same_text(run.load_config(), options.beam_size):
         return False
-    # Its wheels compute on a GPU by CUDA 12's libraries, and torch may bring CUDA 13's.
-    if device_name(options.device) != "cpu":
+    if not _is_cpu(options.device):
         return False
     try:
         import ctranslate2  # noqa: F401
@@ -135,3 +109,21 @@ def _writes_same_text(config: Config, beam_size: int | None) -> bool:
     spells_all = isinstance(tokenizer, SentencePieceConfig) and tokenizer.byte_fallback
     is_greedy = (beam_size or config.decoding.beam_size) == 1 and not searches_again(config)
     return spells_all or (is_greedy and tokenizer.kind != "words")
+
+
+def _is_cpu(device: DeviceName) -> bool:
+    """Return whether ``device`` is the CPU; torch is asked only where a GPU may be there."""
+    if device != "auto":
+        return device == "cpu"
+    may_have_gpu = sys.platform not in ("linux", "darwin")
+    if sys.platform == "linux":  # is there a driver of a GPU that torch might use?
+        try:
+            ctypes.CDLL("libcuda.so.1")
+            may_have_gpu = True
+        except OSError:
+            may_have_gpu = Path("/dev/kfd").exists()  # AMD's
+    if not may_have_gpu:
+        return True
+    from transformer_cli.model.device import choose_device
+
+    return choose_device(device).type == "cpu"

@@ -1,14 +1,15 @@
-"""Models converted for CTranslate2: those exported, and those kept in the user's cache.
+"""Runs' models, converted for CTranslate2 and kept in the user's cache.
 
 CTranslate2 trusts what it reads: a changed file can crash it, or make it write other text. So no
 conversion that came with a run is read, but those alone that this user's processes have made on
-this machine, and an exported model only once it was verified and tried. A conversion is an
-artifact, named after the type of its weights and what it was made of.
+this machine. A conversion is an artifact, named after the type of its weights and what it was made
+of.
 """
 
 import os
 import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,22 +21,42 @@ from transformer_cli.base.files import open_cache
 from transformer_cli.base.packages import __version__, import_extra
 from transformer_cli.base.writing import remove_directory, remove_leftovers
 from transformer_cli.config.choices import Quantization
-from transformer_cli.extensions.ctranslate2.engine import CTranslate2Engine
+from transformer_cli.extensions.ctranslate2.engine import CTranslate2Engine, CTranslate2Translator
+from transformer_cli.inference.loading import ComputeOptions
 from transformer_cli.runs.checkpoint import MODEL
-from transformer_cli.runs.trained_model import OpenedModel, load_weights_of
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.trained_model import OpenedModel, load_weights_of, open_trained_model
 
 FORMAT = 2
 """Of what ``write_model`` writes: raise it where the same weights are converted otherwise."""
 MAX_BYTES = 2 * 2**30
 """Of all conversions that are kept together; the newest one is kept in any case."""
 SUMS = "sums.json"
-_VOCABULARIES = {"shared_vocabulary.json", "target_vocabulary.json"}
-_FILES = {"model.bin", "config.json", "source_vocabulary.json", *_VOCABULARIES}
 # Temporary names tell processes apart, and not the threads of one.
 _CONVERTING = Lock()
 
 
-def open_converted(
+def load_run(run: RunDirectory, checkpoint: str, options: ComputeOptions) -> CTranslate2Translator:
+    """Convert a run's model and keep that, or open the one that was kept."""
+    opened = open_trained_model(run, checkpoint)
+    config, tokenizers = opened.config, opened.tokenizers
+    precision = "float32" if options.precision == "auto" else options.precision
+
+    def open_engine(directory: Path) -> CTranslate2Engine:
+        return CTranslate2Engine.open(
+            directory, config.model, tokenizers, options.threads, precision
+        )
+
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        # What the manifest says of the weights has to be true, or a run could claim to have
+        # those of another.
+        verified = beside.submit(opened.checkpoint.verify_file, MODEL)
+        engine = _open_converted(opened, precision, open_engine)
+        verified.result()
+    return CTranslate2Translator(engine, tokenizers, config, config.decoding, checkpoint=opened.sum)
+
+
+def _open_converted(
     opened: OpenedModel,
     quantization: Quantization,
     open_directory: Callable[[Path], CTranslate2Engine],
@@ -43,8 +64,7 @@ def open_converted(
     """Open the conversion of a model that is kept, or one that is made now.
 
     Where it cannot be kept, as on a disk that is read-only, it is made in a temporary directory.
-    ``open_directory`` has read a directory when it returns. The caller verifies that the weights
-    are those of the checkpoint's manifest. OSError: there is no room for it.
+    ``open_directory`` has read a directory when it returns. OSError: there is no room for it.
     """
     made_of = {
         "format": str(FORMAT),
@@ -62,10 +82,10 @@ def open_converted(
         spec.write_model(load_weights_of(opened), quantization, directory)
         return Record(made_of=made_of)
 
-    cache = open_cache("converted")
-    kept = None if cache is None else cache / f"{quantization}-{sum_json(made_of)[:32]}"
-    if kept is not None and (verified_sums(kept, compares=False) or _keep(kept, write)):
+    if (cache := open_cache("converted")) is not None:
+        kept = cache / f"{quantization}-{sum_json(made_of)[:32]}"
         with suppress(CheckpointError, OSError):
+            _keep(Artifact(kept, Record, SUMS), write)
             before = kept.stat()
             engine = open_directory(kept)
             # A process that keeps another one may have removed it while it was read.
@@ -78,24 +98,17 @@ def open_converted(
         return open_directory(Path(directory))
 
 
-def _keep(kept: Path, write: Callable[[Path], Record]) -> bool:
-    """Convert the model into ``kept``, and make room; return False if it cannot be kept.
-
-    Several processes may do so at once: one's rename succeeds.
-    """
-    try:
-        with _CONVERTING:
-            if verified_sums(kept):  # another thread or process was faster
-                return True
-            remove_leftovers(kept.parent)
-            if kept.is_dir():
-                remove_directory(kept)  # it is damaged
-            Artifact(kept, Record, SUMS).make(write)
-    except OSError:
-        return verified_sums(kept) is not None
+def _keep(model: Artifact[Record], write: Callable[[Path], Record]) -> None:
+    """Convert a model, unless its conversion is kept, and make room; OSError: it cannot be kept."""
+    with _CONVERTING:
+        if (record := model.read()) is not None and not model.find_damage(record):
+            return
+        remove_leftovers(model.path.parent)
+        if model.path.is_dir():
+            remove_directory(model.path)  # it is damaged
+        model.make(write)
     with suppress(OSError):  # another process makes room, too
-        _make_room(kept)
-    return True
+        _make_room(model.path)
 
 
 def _make_room(newest: Path) -> None:
@@ -110,26 +123,3 @@ def _make_room(newest: Path) -> None:
         total += sum(file.stat().st_size for file in path.iterdir())
         if total > MAX_BYTES and path != newest:
             remove_directory(path)
-
-
-def verified_sums(directory: Path, compares: bool = True) -> dict[str, str] | None:
-    """Return the SHA-256 of a converted model's files; None: they are not as they were written.
-
-    ``compares``: whether sums are compared, or sizes only, as in a directory of this user.
-    """
-    model = Artifact(directory, Record, SUMS)
-    try:
-        # Not a pipe, a device or what lies elsewhere: the directory may have come from anywhere.
-        present = {name for name in (SUMS, *_FILES) if (directory / name).is_file()}
-        record = model.read() if SUMS in present else None
-        if (
-            record is None
-            or not _VOCABULARIES & record.files.keys()
-            or record.files.keys() != present - {SUMS}
-            or "model.bin" not in present
-            or model.find_damage(record, compares_sums=compares)
-        ):
-            return None
-    except OSError:
-        return None
-    return {name: file.sha256 for name, file in record.files.items()}

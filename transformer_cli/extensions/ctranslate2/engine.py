@@ -1,9 +1,12 @@
-"""Search by CTranslate2, which has int8 and so is faster on a CPU than torch."""
+"""Search by CTranslate2 on a CPU, which has int8 and so is faster there than torch."""
 
 import ctypes
 import json
+import os
+import re
+import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby, islice
@@ -14,15 +17,12 @@ from typing import Any
 from transformer_cli.base.errors import CheckpointError, UsageError, is_out_of_memory
 from transformer_cli.base.files import read_small
 from transformer_cli.base.packages import import_extra
-from transformer_cli.config.choices import SearchPrecisionName
+from transformer_cli.base.ranks import count_cores
+from transformer_cli.config.choices import MOST_THREADS, SearchPrecisionName
 from transformer_cli.config.schema import ModelConfig
-from transformer_cli.extensions.ctranslate2.running_ahead import run_ahead
-from transformer_cli.inference.engine import (
-    Hypothesis,
-    Result,
-    SearchOptions,
-    describe_versions,
-)
+from transformer_cli.inference.engine import Hypothesis, SearchOptions, describe_versions
+from transformer_cli.inference.translation import NOBODY, Translation, Watcher
+from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.text.protocol import EOS_ID, UNK_ID, Tokenizers
 from transformer_cli.text.tokenizer import MAX_TOKENIZER_BYTES
 
@@ -48,6 +48,7 @@ class CTranslate2Engine:
     tgt_names: list[str]  # the same of the target
     max_positions: int  # of an output that the exported table of positions has room for
     name = "ctranslate2"
+    is_on_gpu = False
     _starting: Lock = field(default_factory=Lock)
 
     @cached_property
@@ -60,20 +61,19 @@ class CTranslate2Engine:
         directory: Path,
         model: ModelConfig,
         tokenizers: Tokenizers,
-        device: tuple[str, int],
-        threads: int,
+        threads: int | None,
         precision: SearchPrecisionName,
         check_loads: Callable[[], object] = lambda: None,
     ) -> "CTranslate2Engine":
         """Load a model that ``write_model`` wrote into a directory.
 
-        ``device`` is 'cpu', say, and the number of the GPU; on a CPU, ``threads`` batches are
-        searched side by side. ``precision`` auto is that of the weights. ``check_loads`` is called
-        before the model is loaded, once all other files are found right.
+        ``threads`` batches are searched side by side; None: as many as torch would take.
+        ``precision`` auto is that of the weights. ``check_loads`` is called before the model is
+        loaded, once all other files are found right.
 
         Raises:
             CheckpointError: a file is missing or damaged.
-            UsageError: the device cannot compute like that.
+            UsageError: this CPU cannot compute like that.
             MissingExtraError: CTranslate2 is not installed.
         """
         ctranslate2 = import_extra("ctranslate2", None, "CTranslate2's search")
@@ -83,10 +83,9 @@ class CTranslate2Engine:
         try:
             translator = ctranslate2.Translator(
                 str(directory),
-                device=device[0],
-                device_index=device[1],
+                device="cpu",
                 compute_type="default" if precision == "auto" else precision,
-                inter_threads=threads if device[0] == "cpu" else 1,
+                inter_threads=threads or _count_threads(),
                 intra_threads=1,
             )
         except ValueError as error:
@@ -99,10 +98,6 @@ class CTranslate2Engine:
             ) from error
         learned = model.positions == "learned"
         return cls(translator, src_names, tgt_names, model.max_positions if learned else SINUSOIDS)
-
-    @property
-    def is_on_gpu(self) -> bool:
-        return bool(self.translator.device != "cpu")
 
     @property
     def fingerprint(self) -> dict[str, str]:
@@ -137,7 +132,7 @@ class CTranslate2Engine:
         def finish_first() -> None:
             batch, started = waiting.popleft()
             for index, one in zip(batch, started, strict=True):
-                outputs[index] = self._read_hypotheses(_await(one), limits[index])
+                outputs[index] = self._read_hypotheses(one.result(), limits[index])
             progress(len(batch))
 
         limits = [min(limit, self.max_positions) for limit in max_lengths]
@@ -189,11 +184,24 @@ class CTranslate2Engine:
         # Those that reached the limit count only where none has ended, and then the best of them.
         return ended or hypotheses[:1]
 
-    def run_jobs(
-        self, jobs: Iterator[Callable[[], Result]], stop: Callable[[], object]
-    ) -> Iterator[Result]:
-        """Run two jobs at once, so that no core waits while one of them ends."""
-        return run_ahead(jobs, stop)
+
+class CTranslate2Translator(TextTranslator[CTranslate2Engine]):
+    """Translates a chunk of lines while the next one is read and encoded."""
+
+    def translate_chunks(
+        self,
+        chunks: Iterable[Sequence[str]],
+        n_best: int | None = None,
+        first_line: int = 1,
+        reads_ahead: bool = False,
+        watcher: Watcher = NOBODY,
+    ) -> Iterator[list[list[Translation]]]:
+        """Yield the translations of each chunk's lines; see ``TextTranslator``."""
+        if not reads_ahead:
+            return super().translate_chunks(chunks, n_best, first_line, watcher=watcher)
+        from transformer_cli.extensions.ctranslate2.running_ahead import translate_ahead
+
+        return translate_ahead(self, chunks, n_best, first_line, watcher)
 
 
 def _cut_batches(
@@ -213,15 +221,13 @@ def _cut_batches(
             yield max(limits[place] for place in batch), batch
 
 
-def _await(started: Any) -> Any:
-    """Return the result of a search that was started."""
-    try:
-        return started.result()
-    except RuntimeError as error:
-        if "cannot be loaded" not in str(error):  # as 'Library libcublas.so.12 is not found or'
-            raise
-        advice = "install CUDA 12's libraries, or use `device` cpu"
-        raise UsageError(f"CTranslate2 cannot compute on this GPU: {error}; {advice}") from error
+def _count_threads() -> int:
+    """Return how many threads torch has, or would take."""
+    if torch := sys.modules.get("torch"):
+        return int(torch.get_num_threads())
+    wanted = os.environ.get("OMP_NUM_THREADS", "")
+    given = int(wanted) if re.fullmatch("[0-9]{1,9}", wanted) else 0
+    return min(given, MOST_THREADS) or count_cores()
 
 
 def _load_names(directory: Path, side: str, size: int) -> list[str]:

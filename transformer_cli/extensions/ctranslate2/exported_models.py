@@ -4,16 +4,18 @@ import os
 from functools import partial
 from pathlib import Path
 
-from transformer_cli.base.artifact import Record, record_files, write_record
+from transformer_cli.base.artifact import Artifact, Record, record_files, write_record
 from transformer_cli.base.errors import CheckpointError
 from transformer_cli.base.locations import open_regular
 from transformer_cli.config.schema import Config
 from transformer_cli.config.setting_tree import shorten
-from transformer_cli.extensions.ctranslate2 import loading
-from transformer_cli.extensions.ctranslate2.converted import SUMS, verified_sums
-from transformer_cli.extensions.ctranslate2.engine import CTranslate2Engine, read_json
+from transformer_cli.extensions.ctranslate2.converted import SUMS
+from transformer_cli.extensions.ctranslate2.engine import (
+    CTranslate2Engine,
+    CTranslate2Translator,
+    read_json,
+)
 from transformer_cli.inference.loading import ComputeOptions
-from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.model_check import Library, find_fault
 from transformer_cli.text.protocol import BOS_ID, EOS_ID, SPECIALS, UNK_ID
@@ -22,6 +24,8 @@ from transformer_cli.text.tokenizer import load_tokenizers
 _LIBRARY = Library(
     "ctranslate2", "CTranslate2", "model of CTranslate2", str(Path(__file__).with_name("trial.py"))
 )
+_VOCABULARIES = {"shared_vocabulary.json", "target_vocabulary.json"}
+_FILES = {"model.bin", "config.json", "source_vocabulary.json", *_VOCABULARIES}
 _SETTINGS = {
     "unk_token": SPECIALS[UNK_ID],
     "bos_token": SPECIALS[BOS_ID],
@@ -34,7 +38,7 @@ _SETTINGS = {
 
 def load_exported(
     run: RunDirectory, config: Config, options: ComputeOptions
-) -> TextTranslator[CTranslate2Engine]:
+) -> CTranslate2Translator:
     """Load an exported model, once its files are verified and tried."""
     for path in run.path.iterdir():
         if not path.is_dir():
@@ -50,11 +54,33 @@ def load_exported(
         run.path,
         config.model,
         tokenizers,
-        *loading.choose_device_and_threads(options),
+        options.threads,
         options.precision,
         check_loads=partial(_check_usable, run.path, sums),
     )
-    return TextTranslator(engine, tokenizers, config, config.decoding, checkpoint=sums["model.bin"])
+    return CTranslate2Translator(
+        engine, tokenizers, config, config.decoding, checkpoint=sums["model.bin"]
+    )
+
+
+def verified_sums(directory: Path) -> dict[str, str] | None:
+    """Return the SHA-256 of a model's files; None: they are not as they were written."""
+    model = Artifact(directory, Record, SUMS)
+    try:
+        # Not a pipe, a device or what lies elsewhere: the directory may have come from anywhere.
+        present = {name for name in (SUMS, *_FILES) if (directory / name).is_file()}
+        record = model.read() if SUMS in present else None
+        if (
+            record is None
+            or not _VOCABULARIES & record.files.keys()
+            or record.files.keys() != present - {SUMS}
+            or "model.bin" not in present
+            or model.find_damage(record, compares_sums=True)
+        ):
+            return None
+    except OSError:
+        return None
+    return {name: file.sha256 for name, file in record.files.items()}
 
 
 def _check_settings(path: Path) -> None:

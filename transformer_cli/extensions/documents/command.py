@@ -36,7 +36,6 @@ from transformer_cli.extensions.report.rendering import render_page
 from transformer_cli.extensions.revision.doubts import without_fallback
 from transformer_cli.extensions.revision.options import RevisionOptions
 from transformer_cli.inference.engine import SearchEngine
-from transformer_cli.inference.loading import load_settings
 from transformer_cli.inference.translation import NOBODY, Translation, Watcher, ignore
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.runs.directory import RunDirectory
@@ -93,7 +92,9 @@ class DocumentFormat(InputFormat):
 
 def open_document(options: TranslateOptions) -> Document:
     """Read the document that is to be translated by the run."""
-    data = load_settings(RunDirectory(options.run)).data
+    run = RunDirectory(options.run)
+    engine = run.only_engine
+    data = (engine.load().load_settings(run) if engine else run.load_config()).data
     document = read_document(
         options.input_,
         (data.src_lang, data.tgt_lang),

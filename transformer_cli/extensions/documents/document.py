@@ -13,7 +13,8 @@ from typing import Literal, NamedTuple, Self
 
 from transformer_cli.base.errors import InputError
 from transformer_cli.extensions.corpora.charsets import find_encoding
-from transformer_cli.text.lines import find_verbatim, has_letters
+from transformer_cli.extensions.verbatim.verbatim_parts import find_verbatim
+from transformer_cli.text.lines import has_letters
 
 MAX_BYTES = 1 << 26  # of a document, which is held in memory as a whole
 

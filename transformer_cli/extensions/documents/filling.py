@@ -33,7 +33,7 @@ from transformer_cli.extensions.documents.sentences import (
     translate_texts,
 )
 from transformer_cli.extensions.revision.doubts import loses_numbers
-from transformer_cli.text.lines import Group, find_verbatim
+from transformer_cli.extensions.verbatim.verbatim_parts import Group, find_verbatim
 
 _MAX_TAGS = 200  # of a segment; placing them takes time by their number, times that of words
 _MAX_ATTEMPTS = 30  # to fill a document without changing its structure

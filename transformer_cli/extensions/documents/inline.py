@@ -8,7 +8,7 @@ from itertools import pairwise, product
 from typing import NamedTuple
 
 from transformer_cli.extensions.documents.document import Segment, Tag
-from transformer_cli.text.lines import MARKS, is_of_word
+from transformer_cli.extensions.verbatim.characters import MARKS, is_of_word
 
 Span = tuple[int, int]  # of a word in a text, or of words in a list of them
 

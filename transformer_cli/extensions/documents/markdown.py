@@ -19,7 +19,8 @@ from transformer_cli.extensions.documents.document import (
     read_references,
 )
 from transformer_cli.extensions.documents.inline import MATH, find_closing
-from transformer_cli.text.lines import has_letters, is_of_word
+from transformer_cli.extensions.verbatim.characters import is_of_word
+from transformer_cli.text.lines import has_letters
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

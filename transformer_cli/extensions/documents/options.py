@@ -10,6 +10,7 @@ from transformer_cli.base.packages import import_extra, lazy_imports
 from transformer_cli.cli.declaring import flag, option
 from transformer_cli.cli.translate import InputOptions, TranslateOptions
 from transformer_cli.extensions.alignments.options import AlignmentOptions
+from transformer_cli.extensions.documents import manifest
 from transformer_cli.extensions.prefixes.options import PrefixOptions
 
 with lazy_imports():
@@ -28,10 +29,7 @@ class DocumentOptions(InputOptions):
     """What people need when they translate documents."""
 
     heading = "Documents and tables"
-    about = (
-        "A document (.po, .xlf, .tmx, .html, .md, .srt, .vtt) keeps its format and any "
-        "translations it has."
-    )
+    about = f"A document ({manifest.SHOWN}) keeps its format and any translations it has."
     order = 1
     replaces_input = True  # as a document is held in memory
     memory: Annotated[

@@ -11,8 +11,8 @@ from transformer_cli.config.languages import base_language
 from transformer_cli.extensions.documents.document import Match, join_lines, without_controls
 from transformer_cli.extensions.documents.inline import Span
 from transformer_cli.extensions.revision.doubts import doubt_of
+from transformer_cli.extensions.verbatim.verbatim_parts import GROUPS, Group, find_verbatim
 from transformer_cli.inference.translation import Translation
-from transformer_cli.text.lines import GROUPS, Group, find_verbatim
 
 _WRAPPED = 50  # least length of a line whose sentence may go on in the next one
 _MOST_CHARACTERS = 4000  # length of the text that sentencex gets at a time

@@ -40,7 +40,7 @@ from transformer_cli.extensions.many_files.output_directory import (
 )
 from transformer_cli.inference.engine import SearchEngine, describe_versions
 from transformer_cli.inference.output import Output
-from transformer_cli.inference.translation import NOBODY, LongLine, Watcher
+from transformer_cli.inference.translation import NOBODY, Watcher
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.runs.directory import RunDirectory, check_outside_runs
 
@@ -328,7 +328,7 @@ def _write(
     if isinstance(form, WholeFormat):
         return form.translate_one(options, translator, watcher, check_unchanged)
     assert isinstance(form, RowFormat)
-    long_lines: list[LongLine] = []
+    long_lines: list[str] = []
     with form.open_rows(options) as (rows, _):
         job = Translating(options, translator, rows, form)
         with _shared_file(options.output) if task.is_shared else open_output(job) as file:

@@ -29,7 +29,6 @@ from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.loading import (
     ComputeOptions,
     choose_engine,
-    load_settings,
     load_translator,
 )
 from transformer_cli.inference.translation import Translation
@@ -48,7 +47,6 @@ class Translator:
     def __init__(self, run: RunDirectory, checkpoint: str, options: ComputeOptions) -> None:
         self._engine = choose_engine(run, options)
         self._scoring_engine = choose_engine(run, options, prefers_torch=True)
-        self._config = load_settings(run)
         if not (run.exported or run.only_engine):
             # One for both engines, whatever training makes the best one meanwhile.
             checkpoint = str(find_checkpoint(run.checkpoints, checkpoint).absolute())
@@ -56,7 +54,7 @@ class Translator:
         self._weights = ""  # their sum, once they are loaded
         self._loaded: dict[str, TextTranslator[SearchEngine]] = {}
         self._turn = threading.Lock()
-        self._get(self._engine)
+        self._config = self._get(self._engine).config
         _LOADED.add(self)
 
     @classmethod

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from transformer_cli.data.corpus import ParallelText
-from transformer_cli.text.lines import MARKS, SPACELESS
+from transformer_cli.extensions.verbatim.characters import MARKS, SPACELESS
 
 SHOWN = 8  # translations of each kind
 SEED = 1  # of random choices

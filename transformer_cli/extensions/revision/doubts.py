@@ -12,6 +12,7 @@ from operator import le
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from transformer_cli.extensions.revision.foreign_scripts import are_close, script_of, scripts_of
+from transformer_cli.extensions.verbatim.verbatim_parts import find_verbatim
 from transformer_cli.inference.translation import (
     EncodedLine,
     Notes,
@@ -19,7 +20,6 @@ from transformer_cli.inference.translation import (
     Translation,
     Watcher,
 )
-from transformer_cli.text.lines import find_verbatim
 
 if TYPE_CHECKING:
     from transformer_cli.inference.translator import TextTranslator

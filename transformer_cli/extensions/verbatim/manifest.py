@@ -1,0 +1,7 @@
+"""What this extension adds, as plain data."""
+
+api = 1
+SIGNS = r"[%<{&@]|://|www\."
+"""Each verbatim part has one of these."""
+
+provides = {"unchanged parts": {"verbatim": {"load": "verbatim_parts:has_words", "signs": SIGNS}}}

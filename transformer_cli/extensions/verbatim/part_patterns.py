@@ -1,0 +1,68 @@
+"""What the verbatim parts of each group look like.
+
+Each pattern takes time linear in the line's length, whatever the line: repetitions are possessive,
+or end at a character that only starts such a part.
+"""
+
+import re
+from collections.abc import Collection, Iterator
+from functools import cache
+
+from transformer_cli.extensions.verbatim.verbatim_parts import Group
+
+# C's printf and its relatives: '%s', '%1$s', '%-5.2f', '%(name)s', and Qt's '%1'. No space as flag
+# and no digit before, as in '100 % der' and '100%ige'.
+_PRINTF = (
+    r"%%|(?<!\d)%(?:"
+    r"(?:\(\w++\)|\d++\$)?[-+#0']*+(?:\*|\d++)?+(?:\.(?:\*|\d++)?+)?(?:hh|ll|[hlqjztL])?"
+    r"[diouxXeEfFgGaAcCsSpnrm@]"
+    r"|L?[1-9](?!\d))"
+)
+# '{}', '{0}', '{name!r:>5}', '{user.name}', '${VAR}', '%{name}', '{{ name }}', '{0,number}'. Not
+# ICU's '{n, plural, one {# file} other {# files}}', whose text is to be translated.
+_BRACES = (
+    r"\{\{[^{}]*+\}\}"
+    r"|[$#%]?\{(?:\w*+(?:[.\[][\w.\[\]]*+)?(?:![rsa])?(?::[^{}\s]*+)?|\d++\s*+,[^{}]*+)\}"
+)
+_NAME = r"[A-Za-z0-9][\w:.-]*+"
+_ATTRIBUTE = r"""[\w:.-]++(?:\s*+=\s*+(?:"[^"<]*+"|'[^'<]*+'|[^\s"'<>=]++))?"""
+_TAGS = (
+    rf"</{_NAME}\s*+>|<(?P<opened>{_NAME})(?:\s++{_ATTRIBUTE})*+\s*+/?>"
+    r"|&(?:amp|lt|gt|quot|apos|nbsp);"
+)
+_URLS = (
+    r"(?<!\w)(?:(?:https?|ftp|file)://|www\.)"
+    r"[^\s<>\"“”„«»‹›`]*[^\s<>\"“”„«»‹›`.,;:!?')\]}…]"
+    r"|(?<![\w.+-])[\w.+-]++@[\w-]++(?:\.[\w-]++)++"
+)
+_PATTERNS: dict[Group, str] = {"urls": _URLS, "tags": _TAGS, "printf": _PRINTF, "braces": _BRACES}
+_CLOSING = re.compile(rf"</({_NAME})")
+# Elements that need no closing tag in their line to be told from '<file>' in 'Usage: cat <file>'.
+_INLINE_ELEMENT = re.compile(
+    r"a|b|big|br|center|code|em|font|h[1-6]|hr|i|img|kbd|li|ol|p|pre|q|s|small|span|strong"
+    r"|su[bp]|tt|ul?",
+    re.IGNORECASE,
+)
+
+
+def find(line: str, groups: Collection[Group]) -> Iterator[re.Match[str]]:
+    """Yield the parts of a line that belong to some groups, from left to right."""
+    pattern = _compile(tuple(group for group in _PATTERNS if group in groups))
+    closed: set[str] | None = None
+    place = 0
+    while match := pattern.search(line, place):
+        opened = match["opened"] if "opened" in pattern.groupindex else None
+        if opened is not None and "=" not in match[0] and not match[0].endswith("/>"):
+            if closed is None:
+                closed = {name.lower() for name in _CLOSING.findall(line)}
+            if not _INLINE_ELEMENT.fullmatch(opened) and opened.lower() not in closed:
+                # '<file>' is text; look for parts inside it.
+                place = match.start() + 1
+                continue
+        yield match
+        place = match.end()
+
+
+@cache
+def _compile(groups: tuple[Group, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(map(_PATTERNS.__getitem__, groups)))

@@ -1,0 +1,42 @@
+"""Verbatim parts of a line: '%s', '{name}', '<b>' or a URL stay as they are in its translation."""
+
+import re
+from collections.abc import Collection
+from typing import Literal, NamedTuple, get_args
+
+from transformer_cli.extensions.verbatim.manifest import SIGNS
+from transformer_cli.text.lines import has_letters
+
+Group = Literal["printf", "braces", "tags", "urls"]
+GROUPS: tuple[Group, ...] = get_args(Group)
+_SIGN = re.compile(SIGNS)
+
+
+class VerbatimPart(NamedTuple):
+    """The text of a part, and its place in a line."""
+
+    text: str
+    start: int
+    end: int
+
+
+def find_verbatim(line: str, groups: Collection[Group] = GROUPS) -> list[VerbatimPart]:
+    """Return the parts of a line that belong to some groups, from left to right."""
+    if not (groups and _SIGN.search(line)):
+        return []
+    from transformer_cli.extensions.verbatim import part_patterns  # most text has no such part
+
+    return [VerbatimPart(match[0], *match.span()) for match in part_patterns.find(line, groups)]
+
+
+def has_words(line: str) -> bool:
+    """Return whether a line has letters outside its verbatim parts.
+
+    Numbers, dates, punctuation, URLs and tags have nothing to translate.
+    """
+    end = 0
+    for _, start, after in find_verbatim(line):
+        if has_letters(line[end:start]):
+            return True
+        end = after
+    return has_letters(line[end:])

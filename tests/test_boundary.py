@@ -18,8 +18,8 @@ PACKAGE = Path(transformer_cli.__file__).parent
 # counts as an extension's name as its command, option, key, or in quotes; and the name of a folder
 # or a module only where it is imported.
 ORDINARY = """
-    Translation add characters check cluster compare concatenate file import imported memory more
-    name own report reserved sample schema show sources split tag terms
+    Translation add characters check cluster compare concatenate file import imported memory
+    more n_best name own report reserved sample schema scores show sources split tag terms
 """
 # Names that the core still has. A name leaves the list with its last occurrence; none is added.
 STILL = """

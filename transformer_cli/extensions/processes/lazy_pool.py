@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from transformer_cli.base.packages import lazy_imports
-from transformer_cli.base.ranks import count_cores
-from transformer_cli.base.workers import OpenExecutor
+from transformer_cli.base.workers import OpenExecutor, count_cores
 
 with lazy_imports():
     from transformer_cli.extensions.processes import spawning

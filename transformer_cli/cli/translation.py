@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TextIO
+from typing import BinaryIO, NamedTuple, TextIO
 
 from transformer_cli.base.errors import (
     CorpusError,
@@ -26,7 +26,6 @@ from transformer_cli.base.text_files import (
     open_text,
     text_writer,
 )
-from transformer_cli.cli.display import describe
 from transformer_cli.cli.options import prefix_errors
 from transformer_cli.cli.process import discard_output
 from transformer_cli.cli.translate import TranslateOptions
@@ -38,9 +37,6 @@ from transformer_cli.inference.translation import Notes, Translation, Watcher
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.lines import bounded_lines, decode_lines
-
-if TYPE_CHECKING:
-    from tqdm import tqdm
 
 _COUNTED_BYTES = 1 << 30  # a larger input's lines are not counted, as that takes seconds
 
@@ -196,7 +192,7 @@ def _write(
         if not shown.disable:
             shown.total = count_lines(job.options, job.form)
             shown.refresh()
-        watcher = watch(shown)._replace(on_long_line=partial(warn, job.options.input_name))
+        watcher = Watcher(shown.update, partial(warn, job.options.input_name))
         _, messages = write_rows(job, write, watcher, done, notes)
     if not job.interactive:
         for message in messages:
@@ -225,11 +221,6 @@ def open_output(job: Translating) -> Iterator[Output]:
     with output_file(options.output, terms, read_again() if keep else None) as output:
         deque(islice(job.rows, output.kept), maxlen=0)
         yield output
-
-
-def watch(shown: "tqdm[Any]") -> Watcher:
-    """Return what shows in a bar how far a translation is."""
-    return Watcher(shown.update, lambda what: describe(shown, what, "translating"))
 
 
 def count_lines(options: TranslateOptions, form: RowFormat) -> int | None:

@@ -27,7 +27,6 @@ from transformer_cli.cli.translation import (
     load_translator,
     open_format,
     open_output,
-    watch,
     write_rows,
 )
 from transformer_cli.extensions.many_files.options import ManyFilesOptions
@@ -199,7 +198,7 @@ def _translate_all(tasks: Sequence[Task], executor: Executor, directory: OutputD
 
     try:
         with bar(None, "translating", " lines") as shown:
-            for result in _run(executor, tasks, watch(shown)):
+            for result in _run(executor, tasks, Watcher(shown.update)):
                 if result.state is None:
                     failed += 1
                 else:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from benchmarks.rounds import markdown_table
-from transformer_cli.extensions.checks.filter_names import FILTER_NAMES
+from transformer_cli.extensions.checks.rules import FILTER_NAMES
 from transformer_cli.extensions.corpora.deciding import Filtering, decide, judge
 
 DEFAULTS: tuple[str, ...] = ("blank", "duplicates")

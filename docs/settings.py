@@ -58,7 +58,8 @@ def added_settings(extension: str) -> str:
     for name, entry in registry.entries("setting").items():
         if entry.extension == extension:
             place, _, key = name.rpartition(".")
-            kind = next(each for each in _find(place)["anyOf"] if key in each["properties"])
+            part = _find(place)
+            kind = next(each for each in part.get("anyOf", [part]) if key in each["properties"])
             added = {"properties": {name: kind["properties"][key]}}
             rows += _rows(added)
     keys = f"\n### Keys that it adds\n\n{_as_table(rows)}" if rows else ""

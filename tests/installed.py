@@ -1,7 +1,6 @@
 """What is installed here: tests that try all there is leave out what an extension would add."""
 
 import re
-import tomllib
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -9,13 +8,8 @@ from transformer_cli import extensions
 from transformer_cli.base import registry
 from transformer_cli.cli import list_commands
 
-_PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))
-(_LAYERS,) = (
-    contract["layers"]
-    for contract in _PROJECT["tool"]["importlinter"]["contracts"]
-    if "transformer_cli.extensions" in contract.get("containers", ())
-)
-_EXTENSIONS = set(re.findall(r"\w+", " ".join(_LAYERS)))
+_README = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
+_EXTENSIONS = set(re.findall(r"\]\(docs/extensions/(\w+)\.md", _README))  # a page of each
 """The names of the repository's extensions, whether they are here or not."""
 
 

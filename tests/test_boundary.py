@@ -15,24 +15,15 @@ from transformer_cli.config.sections import Section
 
 PACKAGE = Path(transformer_cli.__file__).parent
 # Words that the core uses in their ordinary sense, or has as names of its own. Such a word only
-# counts as an extension's name as its command, option, key, module, or in quotes.
+# counts as an extension's name as its command, option, key, or in quotes; and the name of a folder
+# or a module only where it is imported.
 ORDINARY = """
-    Translation Translator
-    add archives attention audit bench by_name card characters charts check checks child chosen
-    clean cluster code codec command compare completion constraints corpora corpus digests document
-    documents encoding engine environment events examples exchange experiments export fetched file
-    files filters forecast form formats groups guard html http https import imported init inline
-    input job joint kind layout length lines loading lowercase machine marks matching memory
-    mixing more name names near normalization notes objects observers opening options own page
-    pieces places plan prepared preparing preview processes protection
-    provenance report reserved results rows rules sample sampling schema scope scores search seen
-    sentences settings shift show sorting sources spec split src
-    src_file start stores tables tag template terms text tgt tgt_file tokenizers training translator
-    environment trial units vocab_size weights xml zip
+    Translation add characters check cluster compare concatenate file import imported memory
+    more n_best name own report reserved sample schema scores show sources split tag terms
 """
 # Names that the core still has. A name leaves the list with its last occurrence; none is added.
 STILL = """
-    corpus export lines name
+    corpus lines
 """
 
 
@@ -55,7 +46,9 @@ def _find_names() -> dict[str, list[str]]:
     ]
     forms: dict[str, set[str]] = {}
     for name, form in _names():
-        forms.setdefault(name, set()).update({form} if name in ORDINARY.split() else {form, name})
+        is_module = form.startswith(f"{PACKAGE.name}.")
+        is_plain = is_module or name in ORDINARY.split()
+        forms.setdefault(name, set()).update({form} if is_plain else {form, name})
     found = {}
     for name, alternatives in sorted(forms.items()):
         pattern = re.compile(

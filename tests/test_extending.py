@@ -37,7 +37,7 @@ def site(tmp_path: Path) -> Path:
 
 
 def test_the_example_adds_a_schedule_and_a_command(site: Path, tmp_path: Path) -> None:
-    assert len(FILES) == 6
+    assert len(FILES) == 5
     (tmp_path / "tiny.yaml").write_text(CONFIG)
     program = (sys.executable, "-m", "transformer_cli")
 

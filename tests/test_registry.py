@@ -4,6 +4,7 @@ import re
 import sys
 from collections.abc import Iterator
 from functools import partial
+from graphlib import TopologicalSorter
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -78,15 +79,25 @@ OPTIONAL = {("corpora", "stores"), ("corpora", "report")}
 """Extensions that import another one where they have found out that it is here."""
 
 
+def _needs() -> dict[str, set[str]]:
+    return {name: set(getattr(each, "needs", ())) for name, each in registry._shipped().items()}
+
+
 def test_what_an_extension_imports_is_what_its_manifest_says_that_it_needs() -> None:
-    for name, manifest in registry._shipped().items():
+    for name, needs in _needs().items():
         imported = {
             other
             for path in (registry._FOLDER / name).rglob("*.py")
             for other in re.findall(r"transformer_cli\.extensions\.(\w+)", path.read_text("utf-8"))
         }
-        needed = imported - {name} - {other for of, other in OPTIONAL if of == name}
-        assert needed == set(getattr(manifest, "needs", ())), name
+        assert imported - {name} - {other for of, other in OPTIONAL if of == name} == needs, name
+
+
+def test_extensions_import_each_other_one_way() -> None:
+    imports = _needs()
+    for name, other in OPTIONAL:
+        imports.get(name, set()).add(other)
+    TopologicalSorter(imports).prepare()  # raises a CycleError
 
 
 def test_no_two_extensions_give_one_name_to_an_interface() -> None:

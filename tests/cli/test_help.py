@@ -4,7 +4,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import fields
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import pytest
 import transformer_cli
 from cli import process
 from transformer_cli import __version__
-from transformer_cli.base import messages, registry
+from transformer_cli.base import messages
 from transformer_cli.cli import display, list_commands, load_command
 
 COMMANDS = tuple(list_commands())
@@ -23,60 +22,6 @@ GROUPS = [
 """Commands of groups of commands."""
 ALL = [(), *((name,) for name in COMMANDS), *GROUPS]
 
-# A change here is a change for users: it belongs in the changelog.
-OPTIONS = {
-    "init": [
-        "DIR",
-        "--from",
-    ],
-    "vocab": [
-        "CONFIG",
-        "--run-dir",
-        "--set",
-        "--overwrite",
-    ],
-    "train": [
-        "CONFIG",
-        "--run-dir",
-        "--set",
-        "--overwrite",
-        "--dry-run",
-        "--device",
-        "--precision",
-        "--threads",
-    ],
-    "evaluate": [
-        "RUN",
-        "--split",
-        "--src",
-        "--ref",
-        "--output -o",
-        "--json",
-        "--device",
-        "--precision",
-        "--threads",
-        "--checkpoint",
-        "--beam-size",
-    ],
-    "translate": [
-        "RUN",
-        "--input -i",
-        "--output -o",
-        "--errors",
-        "--scores",
-        "--checkpoint",
-        "--beam-size",
-        "--batch-tokens",
-        "--max-length",
-        "--length-penalty",
-        "--n-best",
-        "--device",
-        "--precision",
-        "--threads",
-        "--engine",
-    ],
-    "average": ["RUN", "--last"],
-}
 HEAVY = {
     "ctranslate2",
     "matplotlib",
@@ -138,24 +83,6 @@ def test_program_names_its_own_commands_in_the_order_of_use_then_those_of_extens
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_is_listed_by_the_first_sentence_of_its_help(name: str) -> None:
     assert load_command(name).help.startswith(f"{list_commands()[name].read_summary()}\n")
-
-
-def test_the_options_of_the_core_are_as_published() -> None:
-    found = {}
-    for name in OPTIONS:
-        added = {
-            each.name
-            for entry in registry.entries(f"{name} options").values()
-            for each in fields(entry.load())
-        }
-        found[name] = [
-            " ".join(parameter.opts)
-            if parameter.param_type_name == "option"
-            else str(parameter.metavar)
-            for parameter in load_command(name).params
-            if parameter.name not in added
-        ]
-    assert found == OPTIONS
 
 
 def test_every_option_has_help() -> None:

@@ -15,7 +15,6 @@ from cli.process import PATIENCE, assert_refused, run, signal_at, start
 from transformer_cli.cli.declaring import build_options
 from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.cli.translation import (
-    LineFormat,
     RowFormat,
     count_lines,
     open_format,
@@ -275,5 +274,5 @@ def test_lines_are_counted_where_that_is_cheap(
     built = build_options(TranslateOptions, "translate", **given)
     form = open_format(built)
     assert isinstance(form, RowFormat)
-    assert count_lines(built, form) == lines
-    assert count_lines(TranslateOptions(tmp_path), LineFormat()) is None
+    assert count_lines(built) == lines
+    assert count_lines(TranslateOptions(tmp_path)) is None

@@ -1,6 +1,5 @@
 """What ``translate`` writes beside plain text, and how that goes together with files."""
 
-import json
 from functools import partial
 from pathlib import Path
 
@@ -38,52 +37,10 @@ def translate(training: Training, here: Path, *options: str | Path) -> str:
     return finished.out
 
 
-def test_n_best_is_an_object_a_line(training: Training, here: Path) -> None:
-    found = [json.loads(each) for each in translate(training, here, "--n-best", "3").splitlines()]
-    assert [each["line"] for each in found] == [1, 2, 3, 4]
-    empty = {"text": "", "score": 0.0, "log_probability": 0.0}
-    assert found[1]["translations"] == [empty]
-    plain = translate(training, here, "--beam-size", "3").splitlines()
-    assert [each["translations"][0]["text"] for each in found] == plain
-    for each in found:
-        scores = [translation["score"] for translation in each["translations"]]
-        assert scores == sorted(scores, reverse=True)
-        assert len(scores) <= 3
-    (alone, *_) = translate(training, here, "--scores").splitlines()
-    assert len(json.loads(alone)["translations"]) == 1
-
-
-def test_a_length_penalty_divides_the_scores(training: Training, here: Path) -> None:
-    for penalty in (0.0, 3.0):
-        options = ("--n-best", "3", "--length-penalty", str(penalty))
-        for line in translate(training, here, *options).splitlines():
-            found = json.loads(line)["translations"]
-            for each in found:
-                tokens = len(each["text"].split())
-                wanted = each["log_probability"] / ((6 + tokens) / 6) ** penalty
-                # Texts that reached the length limit have no end, which counts as a token.
-                assert each["score"] == pytest.approx(wanted, abs=2e-3)
-            assert found == sorted(found, key=lambda each: -each["score"])
-
-
 @pytest.mark.parametrize("penalty", ["-1", "101", "nan", "x"])
 def test_a_length_penalty_out_of_range_is_refused(training: Training, penalty: str) -> None:
     refused = run("translate", training.run, "--length-penalty", penalty)
     assert_refused(refused, 2, "--length-penalty")
-
-
-def test_a_narrow_beam_is_refused(training: Training, here: Path) -> None:
-    command: list[str | Path] = [
-        "translate",
-        training.run,
-        "-i",
-        "in",
-        "--n-best",
-        "3",
-        "--beam-size",
-        "2",
-    ]
-    assert_refused(run(*command, cwd=here), 2, "beam of 2", "raise --beam-size")
 
 
 @pytest.mark.parametrize(
@@ -116,14 +73,14 @@ def test_the_markup_of_translators_files_is_no_text(
 def test_an_interrupted_translation_goes_on_in_the_same_form_alone(
     training: Training, here: Path
 ) -> None:
-    options = ["--n-best", "2", "--errors", "replace"]
+    options = ["--beam-size", "2", "--errors", "replace"]
     expected = translate(training, here, *options)
     command: list[str | Path] = ["translate", training.run, "-i", "in", "-o", "out", *options]
     go_on = partial(run, cwd=here, before=in_small_chunks)
-    other: list[str | Path] = [*command[:-3], "1", *command[-2:], "--beam-size", "2"]
+    other: list[str | Path] = [*command[:-3], "1", *command[-2:]]
     for different, change in (
         (command[:-2], "errors was replace, now strict"),
-        (other, "n_best was 2, now 1"),
+        (other, "beam_size was 2, now 1"),
     ):
         begun = run(*command, cwd=here, before=killed_at_the_last_line)
         assert begun.code < 0

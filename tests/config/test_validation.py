@@ -262,22 +262,6 @@ def test_a_misspelt_key_is_not_missing() -> None:
 
 
 @pytest.mark.parametrize(
-    "tokenizer",
-    [
-        "{kind: words}",
-        "{kind: sentencepiece, model_type: unigram}",
-    ],
-)
-@pytest.mark.parametrize("side", ["src", "tgt"])
-def test_bpe_dropout_needs_merges(tokenizer: str, side: str) -> None:
-    refusal = refusal_of(
-        f"data: {{kind: toy}}\ntokenizer: {tokenizer}\ntraining: {{{side}_bpe_dropout: 0.1}}\n"
-    )
-    assert "bpe_dropout" in refusal
-    assert "model_type: bpe" in refusal
-
-
-@pytest.mark.parametrize(
     ("tokenizer", "is_one"),
     [
         ({"kind": "sentencepiece"}, True),

@@ -155,7 +155,15 @@ def test_an_extension_can_add_text_to_train(
 ) -> None:
     entry = registry.Entry("fake", "test", {"keys": (key,)}, "")
     text = ParallelText(["more"], ["mehr"])
-    monkeypatch.setattr(registry.Entry, "load", lambda *_: lambda _: {"fake": text})
+    monkeypatch.setattr(
+        registry.Entry,
+        "load",
+        lambda *_: (
+            lambda _, train: ParallelText(
+                *map(list, zip(*train.pairs(), *text.pairs(), strict=True))
+            )
+        ),
+    )
     monkeypatch.setattr(
         registry, "entries", lambda what: {"fake": entry} if what == "mixing" else {}
     )

@@ -1,7 +1,6 @@
 import io
 import unicodedata
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -237,22 +236,6 @@ def test_of_very_many_lines_some_are_learned_from(
     everything = sums("all", 10**6)
     assert sums("enough", enough) == everything
     assert sums("half", enough // 2) == sums("again", enough // 2) != everything
-
-
-@pytest.mark.long
-def test_two_threads_draw_as_one_does() -> None:
-    # The prefetching of batches samples on a thread, while the forecast does on the main one.
-    tokenizer = learn(settings())
-    sentences = [tokenizer.encode(line) for line in LINES]
-
-    def sample(seed: int) -> list[list[int]]:
-        return tokenizer.sample(sentences, 0.5, seed)
-
-    seeds = range(20)
-    expected = [sample(seed) for seed in seeds]
-    with ThreadPoolExecutor(4) as threads:
-        assert list(threads.map(sample, seeds)) == expected
-    assert len(set(map(str, expected))) > 15
 
 
 def test_a_sample_is_even_and_of_its_size() -> None:

@@ -13,7 +13,6 @@ from transformer_cli.config.schema import (
     NoamSchedule,
     ScheduleConfig,
 )
-from transformer_cli.training.optimizer import learning_rate
 
 PEAK, WARMUP, TOTAL = 2e-3, 100, 1100
 D_MODEL = 512
@@ -31,7 +30,7 @@ ALL = pytest.mark.parametrize("schedule", RISING.values(), ids=RISING)
 
 
 def rate(schedule: ScheduleConfig, step: int, total_steps: int = TOTAL) -> float:
-    return learning_rate(schedule, D_MODEL, step, total_steps)
+    return schedule.rate(step, total_steps, D_MODEL)
 
 
 # 2 / sqrt(512) = 0.0883883476.
@@ -42,9 +41,7 @@ def rate(schedule: ScheduleConfig, step: int, total_steps: int = TOTAL) -> float
 )
 def test_noam_by_hand(step: int, expected: float) -> None:
     schedule = NoamSchedule(kind="noam", factor=2.0, warmup=4000)
-    assert learning_rate(schedule, 512, step, total_steps=100_000) == pytest.approx(
-        expected, rel=1e-6
-    )
+    assert schedule.rate(step, 100_000, d_model=512) == pytest.approx(expected, rel=1e-6)
 
 
 @ALL

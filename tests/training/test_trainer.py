@@ -21,7 +21,6 @@ from transformer_cli.model.transformer import Transformer, build_model, load_wei
 from transformer_cli.runs.checkpoint import Checkpoint, TrainingState, save_checkpoint
 from transformer_cli.text.protocol import PAD_ID
 from transformer_cli.training.loss import Losses
-from transformer_cli.training.optimizer import learning_rate
 from transformer_cli.training.trainer import StepResult, Trainer
 
 TOKENS = 12
@@ -613,7 +612,7 @@ def test_each_step_has_its_rate(schedule: dict[str, Any]) -> None:
     settings = config(schedule=schedule, max_steps=7)
     trainer = trainer_of(settings)
     for progress in trainer.steps():
-        expected = learning_rate(settings.training.schedule, 16, progress.step, total_steps=7)
+        expected = settings.training.schedule.rate(progress.step, total_steps=7, d_model=16)
         assert progress.learning_rate == expected
         (part,) = trainer.optimizer._parts
         assert {group["lr"] for group in part.optimizer.param_groups} == {expected}

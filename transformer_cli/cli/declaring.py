@@ -13,11 +13,9 @@ and always if its entry says ``"acts_unasked": True``.
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from functools import wraps
-from pathlib import Path
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -33,14 +31,8 @@ import typer
 from typer.core import TyperCommand
 
 from transformer_cli.base import registry
-from transformer_cli.base.packages import lazy_imports
-
-with lazy_imports():
-    from transformer_cli.inference import plain_text
 
 if TYPE_CHECKING:
-    from transformer_cli.cli.evaluate import ScoredText
-    from transformer_cli.inference.translation import Notes
     from transformer_cli.inference.translator import TextTranslator
 
 Given = TypeVar("Given", bound="CommandOptions")
@@ -52,8 +44,13 @@ _LAST = ("Hardware", OTHERS)
 """Headings that follow all others in a command's help."""
 
 
-Use = Literal["reads", "writes", "run"]
-"""What is done with the path that an option names; a run is read too."""
+Mark = Literal["reads", "writes", "run", "torch", "lines", "scores"]
+"""What commands ask of an option, whichever extension has it.
+
+It names a path that is read, a file that is written, or a run; it needs the search of torch; it is
+for lines of text or of a table alone; or it says how many translations of a line are written as
+JSON, with their scores.
+"""
 
 
 def argument(metavar: str, about: str, show_default: bool = False, **others: Any) -> Any:
@@ -65,8 +62,7 @@ def option(
     metavar: str | None,
     about: str,
     *names: str,
-    use: Use | None = None,
-    needs_torch: bool = False,
+    marks: Sequence[Mark] = (),
     **others: Any,
 ) -> Any:
     """Describe an option, for ``Annotated``.
@@ -75,12 +71,11 @@ def option(
         metavar: what stands for its value in ``--help``; None: typer knows the choices.
         about: its help.
         names: without any, the field's name is its name.
-        use: what is done with the path that it names.
-        needs_torch: whether it asks for what not every search engine can do.
+        marks: what ``CommandOptions.marked`` finds it by.
         others: what ``typer.Option`` takes.
     """
     described = typer.Option(*names, metavar=metavar, help=about, **others)
-    described.use, described.needs_torch = use, needs_torch
+    described.marks = marks
     return described
 
 
@@ -115,19 +110,11 @@ class ExtraOptions:
         """Return a translator that does what they say; UsageError: it cannot."""
         return translator
 
-    def open_rows(self, rows: Iterator[Any], given: Any) -> "AbstractContextManager[Iterator[Any]]":
-        """Open what says more about the rows that ``translate`` reads; yield them with that."""
-        return nullcontext(rows)
-
-    def open_notes(
-        self, given: Any, scored: "ScoredText | None" = None
-    ) -> "AbstractContextManager[Notes | None]":
-        """Open what takes notes of translations: as they are written, or of those ``scored``."""
-        return nullcontext()
-
     def fingerprint(self) -> dict[str, str]:
         """Return what decides the output, by name; what is in files, ``prepare`` has read."""
-        return {name: str(value) for name, about, value in self.given() if about.use != "writes"}
+        return {
+            name: str(value) for name, about, value in self.given() if "writes" not in about.marks
+        }
 
 
 @dataclass(frozen=True)
@@ -145,16 +132,18 @@ class CommandOptions:
         """Return the options of a class, with their defaults if the command was not given them."""
         return next((each for each in self.extras if isinstance(each, kind)), kind())
 
-    def extra_paths(self, use: Use) -> list[tuple[str, Path]]:
-        """Return the paths in options of extensions, each with the name of its option."""
-        given = [each for extra in self.extras for each in extra.given() if each[1].use == use]
-        lists = [(name, value if isinstance(value, list) else [value]) for name, _, value in given]
-        return [(_option_name(name), path) for name, paths in lists for path in paths]
+    def marked(self, mark: Mark) -> list[tuple[str, Any]]:
+        """Return the options of extensions that are given and have a mark: name and value.
 
-    def extra_needs(self) -> list[str]:
-        """Return the options of extensions that not every search engine can serve."""
+        One that is repeatable is there with each of its values.
+        """
         given = (each for extra in self.extras for each in extra.given())
-        return [_option_name(name) for name, about, _ in given if about.needs_torch]
+        return [
+            (f"--{name.rstrip('_').replace('_', '-')}", one)
+            for name, about, value in given
+            if mark in about.marks
+            for one in (value if isinstance(value, list) else [value])
+        ]
 
     def prepare(self, translator: AnyTranslator) -> AnyTranslator:
         """Return a translator that does what options of extensions say."""
@@ -166,10 +155,6 @@ class CommandOptions:
         """Raise a UsageError unless the options of extensions can be used together with these."""
         for each in self.extras:
             each.check(self)
-
-
-def _option_name(field: str) -> str:
-    return f"--{field.rstrip('_').replace('_', '-')}"
 
 
 @dataclass(frozen=True)
@@ -225,13 +210,6 @@ def build_options(given: type[Given], command: str, **values: Any) -> Given:
         for kind in kinds
     ]
     return replace(made, extras=tuple(extras))
-
-
-def has_format(command: str, *paths: Path | None) -> bool:
-    """Return whether the name of a file ends as those that an extension takes for a command do."""
-    listed = registry.entries(f"{command} options").values()
-    endings = {ending for entry in listed for ending in entry.facts.get("endings", ())}
-    return any(path is not None and plain_text.ending_of(path) in endings for path in paths)
 
 
 def _extra_kinds(command: str, every: bool) -> list[type[ExtraOptions]]:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -12,7 +11,7 @@ from transformer_cli.base.errors import UsageError
 from transformer_cli.base.messages import log, warn
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
-from transformer_cli.cli.declaring import CommandOptions, declared_by, option
+from transformer_cli.cli.declaring import CommandOptions, ExtraOptions, declared_by, option
 from transformer_cli.cli.display import align_columns, plus_minus, say, scoring_bar
 from transformer_cli.config.choices import METRICS
 
@@ -71,9 +70,17 @@ class EvaluateOptions(options.HardwareOptions, TextOptions):
         """Make sure, before long work, that the options go together."""
         self.check_extras()
         if self.output is not None:
-            inputs = [("--src", self.src), ("--ref", self.ref), *self.extra_paths("reads")]
-            runs = [self.run, *(run for _, run in self.extra_paths("run"))]
+            inputs = [("--src", self.src), ("--ref", self.ref), *self.marked("reads")]
+            runs = [self.run, *(run for _, run in self.marked("run"))]
             options.check_output(self.output, "-o", inputs, runs)
+
+
+class EvaluateExtra(ExtraOptions):
+    """Options that an extension adds to ``evaluate``."""
+
+    def notes(self, given: EvaluateOptions, scored: ScoredText) -> "translation.Notes | None":
+        """Return what takes notes of the translations that are scored."""
+        return None
 
 
 @declared_by(EvaluateOptions)
@@ -128,16 +135,18 @@ def _evaluate(
     compute = loading.ComputeOptions(
         "auto", given.device, given.precision, given.threads, given.beam_size
     )
-    translator, searcher = loading.load_scorer(run, weights, compute, given.extra_needs())
+    translator, searcher = loading.load_scorer(
+        run, weights, compute, list(dict(given.marked("torch")))
+    )
     # Before the long work, so that what is missing is reported at once.
     with options.prefix_errors("evaluate: "):
         translator = given.prepare(translator)
     searcher = searcher and replace(searcher, tokenizers=translator.tokenizers)
-    runs = [run, *(directories.RunDirectory(path) for _, path in given.extra_paths("run"))]
+    runs = [run, *(directories.RunDirectory(path) for _, path in given.marked("run"))]
     scored = ScoredText(name, text, runs, metrics)
-    with ExitStack() as stack:
-        notes = [stack.enter_context(each.open_notes(given, scored)) for each in given.extras]
-        result = _translate(translator, searcher, scored, [*filter(None, notes)])
+    extras = (each for each in given.extras if isinstance(each, EvaluateExtra))
+    notes = [*filter(None, (each.notes(given, scored) for each in extras))]
+    result = _translate(translator, searcher, scored, notes)
     engine, searching = translator.engine, (searcher or translator).engine
     environment = metrics_log.describe_environment(engine.device, engine.precision)
     report = {

@@ -12,8 +12,6 @@ from transformer_cli.cli.declaring import (
     CommandOptions,
     ExtraOptions,
     declared_by,
-    flag,
-    has_format,
     option,
 )
 from transformer_cli.config.choices import HIGHEST_PENALTY, DecodingErrors
@@ -21,6 +19,7 @@ from transformer_cli.config.choices import HIGHEST_PENALTY, DecodingErrors
 with lazy_imports():
     from transformer_cli.base import files, locations
     from transformer_cli.cli import translation
+    from transformer_cli.inference import plain_text
 
 if TYPE_CHECKING:
     from transformer_cli.cli.translation import InputFormat
@@ -51,7 +50,6 @@ class FileOptions(CommandOptions):
     errors: Annotated[DecodingErrors, option(None, "What is not UTF-8: an error, or U+FFFD.")] = (
         "strict"
     )
-    scores: Annotated[bool, flag("Write its score too, as JSON.", "--scores")] = False
 
 
 @dataclass(frozen=True)
@@ -70,9 +68,6 @@ class DecodingOptions(CommandOptions):
     length_penalty: Annotated[
         float | None,
         option("A", "Higher favours length.  [default: the run's]", min=0.0, max=HIGHEST_PENALTY),
-    ] = None
-    n_best: Annotated[
-        int | None, option("N", "Write the N best with scores, as JSON; widens the beam.", min=1)
     ] = None
 
 
@@ -117,7 +112,10 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
         """Return whether the input or the output may be something else than lines of text."""
         is_file = not locations.is_url(self.input_) and self.input_.is_file()
         is_one = is_file or (_is_stream(self.input_) and not self.input_.is_dir())
-        return not is_one or has_format("translate", self.input_, self.output)
+        listed = entries("translate options").values()
+        endings = {ending for each in listed for ending in each.facts.get("endings", ())}
+        names = map(plain_text.ending_of, (self.input_, self.output))
+        return not is_one or not endings.isdisjoint(names)
 
     @property
     def input_name(self) -> str:
@@ -137,18 +135,13 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
     @property
     def are_files(self) -> bool:
         """True if all text can be read and written again."""
-        others = (path for _, path in self.extra_paths("reads"))
+        others = (path for _, path in self.marked("reads"))
         return not any(map(_is_stream, (self.input_, self.output, *others)))
 
     @property
     def models(self) -> list[Path]:
         """The runs that are read."""
-        return [self.run, *(run for _, run in self.extra_paths("run"))]
-
-    @property
-    def n_best_written(self) -> int | None:
-        """Number of translations a line that are written with scores; None: one without."""
-        return self.n_best or (1 if self.scores else None)
+        return [self.run, *(run for _, run in self.marked("run"))]
 
     def describe_kinds(self) -> str:
         """Return what an input may be, with the endings of what extensions read."""
@@ -158,26 +151,16 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
 
     def check(self) -> None:
         """Raise a UsageError, before long work, unless the options can be used together."""
-        self.check_search()
         self.check_extras()
         kind = self.kind
-        inputs = [("-i", self.input_), *self.extra_paths("reads")]
+        inputs = [("-i", self.input_), *self.marked("reads")]
         if str(self.output) != "-":
             others = inputs[1:] if kind and kind.replaces_input else inputs
             options.check_output(self.output, "-o", others, self.models)
-        for name, path in self.extra_paths("writes"):
+        for name, path in self.marked("writes"):
             if str(path) != "-" and path.resolve() == self.output.resolve():
                 raise UsageError(f"translate: -o and {name} are both {self.output}")
             options.check_output(path, name, inputs, self.models)
-
-    def check_search(self) -> None:
-        """Raise a UsageError unless the options of the search can be used together."""
-        n_best, beam_size = self.n_best, self.beam_size
-        if n_best is not None and beam_size is not None and n_best > beam_size:
-            raise UsageError(
-                f"translate: a beam of {beam_size} does not hold the {n_best} best; raise "
-                "--beam-size, or leave it out"
-            )
 
 
 @declared_by(TranslateOptions)

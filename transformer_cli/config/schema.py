@@ -4,9 +4,10 @@ Where a default is a number from the literature, its source is "Attention Is All
 (Vaswani et al. 2017) unless the field says otherwise.
 """
 
+import math
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, PositiveFloat, model_validator
+from pydantic import AfterValidator, Field, PositiveFloat, SerializeAsAny, model_validator
 
 from transformer_cli.config.choices import (
     HIGHEST_PENALTY,
@@ -85,12 +86,9 @@ class Schedule(Section):
     if TYPE_CHECKING:  # a field of each kind, in an order of its own
         warmup: int
 
-
-class PeakSchedule(Schedule):
-    """A schedule that rises to a peak."""
-
-    if TYPE_CHECKING:
-        peak: float
+    def rate(self, step: int, total_steps: int, d_model: int) -> float:
+        """Return the learning rate of a step, counted from 1, of so many."""
+        raise NotImplementedError
 
 
 class NoamSchedule(Schedule):
@@ -100,6 +98,32 @@ class NoamSchedule(Schedule):
     factor: PositiveFloat = setting(2.0, "scale of the whole schedule")
     warmup: Count = setting(4000, _WARMUP)
 
+    def rate(self, step: int, total_steps: int, d_model: int) -> float:
+        """Return the rate by equation 3 of the paper."""
+        scale = self.factor / math.sqrt(d_model)
+        return scale * min(1.0 / math.sqrt(step), step / math.sqrt(self.warmup) ** 3)
+
+
+class PeakSchedule(Schedule):
+    """A schedule that rises to a peak in a straight line."""
+
+    if TYPE_CHECKING:
+        peak: float
+
+    def rate(self, step: int, total_steps: int, d_model: int) -> float:
+        """Return the rate: on the line during the warm-up, then a ``share`` of the peak."""
+        if step < self.warmup:
+            return self.peak * step / self.warmup
+        done = min(1.0, (step - self.warmup) / max(1, total_steps - self.warmup))
+        return self.peak * self.share(step, done)
+
+    def share(self, step: int, done: float) -> float:
+        """Return the share of the peak at a step after the warm-up.
+
+        ``done`` is the share of the steps from the warm-up to the last one that are completed.
+        """
+        raise NotImplementedError
+
 
 class ConstantSchedule(PeakSchedule):
     """A linear rise over the warm-up, then constant at ``peak``."""
@@ -107,6 +131,9 @@ class ConstantSchedule(PeakSchedule):
     kind: Literal["constant"]
     peak: PositiveFloat = Field(description=_PEAK)
     warmup: CountOrZero = setting(0, _WARMUP)
+
+    def share(self, step: int, done: float) -> float:
+        return 1.0
 
 
 class InverseSqrtSchedule(PeakSchedule):
@@ -116,6 +143,9 @@ class InverseSqrtSchedule(PeakSchedule):
     peak: PositiveFloat = Field(description=_PEAK)
     warmup: Count = Field(description=_WARMUP)
 
+    def share(self, step: int, done: float) -> float:
+        return math.sqrt(self.warmup / step)
+
 
 class LinearSchedule(PeakSchedule):
     """A linear rise to ``peak``, then a straight line to zero at the last step."""
@@ -124,6 +154,9 @@ class LinearSchedule(PeakSchedule):
     peak: PositiveFloat = Field(description=_PEAK)
     warmup: CountOrZero = Field(description=_WARMUP)
 
+    def share(self, step: int, done: float) -> float:
+        return 1.0 - done
+
 
 class CosineSchedule(PeakSchedule):
     """A linear rise to ``peak``, then half a cosine to zero at the last step."""
@@ -131,6 +164,9 @@ class CosineSchedule(PeakSchedule):
     kind: Literal["cosine"]
     peak: PositiveFloat = Field(description=_PEAK)
     warmup: CountOrZero = Field(description=_WARMUP)
+
+    def share(self, step: int, done: float) -> float:
+        return 0.5 * (1.0 + math.cos(math.pi * done))
 
 
 ScheduleConfig = Annotated[
@@ -144,6 +180,8 @@ ScheduleConfig = Annotated[
 
 class TrainingConfig(Section):
     """Optimization, validation and checkpoints."""
+
+    place = "training"
 
     epochs: Count = setting(10, "passes over the training text", may_change=True)
     max_steps: Count | None = setting(
@@ -169,18 +207,6 @@ class TrainingConfig(Section):
         0.0,
         "weight (alpha) of R-Drop (Liang et al. 2021): two forward passes with "
         "different dropout, whose divergence is added to the loss; 0: one pass, in half the time",
-    )
-    src_bpe_dropout: Probability = setting(
-        0.0,
-        "BPE-dropout (Provilkov et al. 2020): probability of skipping a merge in a "
-        "source word in training; batches then hold more tokens",
-    )
-    tgt_bpe_dropout: Probability = setting(0.0, "BPE-dropout of the target side")
-    concatenate: Probability = setting(
-        0.0,
-        "probability of putting another pair behind a training pair, and again behind that, up to "
-        "max_length (Nguyen et al. 2021), drawn again in each epoch, in the same time: for text "
-        "longer than the corpus's sentences",
     )
     ema_decay: Annotated[float, Field(gt=0.0, lt=1.0)] | None = setting(
         None,
@@ -287,7 +313,7 @@ class Config(Section):
     data: DataConfig
     tokenizer: TokenizerConfig
     model: ModelConfig = ModelConfig()
-    training: TrainingConfig = TrainingConfig()
+    training: SerializeAsAny[TrainingConfig] = TrainingConfig()
     decoding: DecodingConfig = setting(DecodingConfig(), None, may_change=True)
     evaluation: EvaluationConfig = EvaluationConfig()
 
@@ -322,12 +348,6 @@ class Config(Section):
                 "model.tying: 'all' needs one vocabulary for both sides "
                 "(subwords with joint: true, or one file for both); use 'output'"
             )
-        for key in ("src_bpe_dropout", "tgt_bpe_dropout"):
-            if getattr(self.training, key) and not self.tokenizer.may_sample:
-                raise ValueError(
-                    f"training.{key}: needs merges to leave out (tokenizer.kind sentencepiece "
-                    "with model_type: bpe); leave it at 0"
-                )
         longest, positions = self.training.max_length, self.model.max_positions
         if self.model.positions == "learned" and longest >= positions:
             raise ValueError(

@@ -97,6 +97,14 @@ class Section(BaseModel):
         rest = {key: value for key, value in values.items() if key not in unused}
         return cls.model_validate(rest) if unused else made
 
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """Return the schema with all keys that extensions add."""
+        whole = extend_fully(cls)
+        return handler(schema if whole is cls else whole.__pydantic_core_schema__)
+
     def check_with(self, config: Any) -> None:
         """Raise ValueError, which begins with a dotted key, if ``config`` does not fit the section.
 
@@ -166,8 +174,8 @@ def list_added(section: type[Section]) -> list[str]:
 
 def extend_fully(section: type[Section]) -> type[Section]:
     """Return a section's class with all keys that extensions add."""
-    extended: type[Section] = _extend(section, _find_added(section, list_added(section)).values())
-    return extended
+    added = _find_added(section, list_added(section)).values()
+    return _extend(section, added) if added else section
 
 
 def kind_of(section: type[Section]) -> str:

@@ -24,11 +24,6 @@ class TokenizerSection(Section):
         """Return whether both sides share one vocabulary."""
         return bool(getattr(self, "joint", False))
 
-    @property
-    def may_sample(self) -> bool:
-        """Return whether subwords can be sampled, as far as the settings tell."""
-        return False
-
 
 class WordsConfig(TokenizerSection):
     """Words by spaCy's rules, with one vocabulary a side; output is put together by sacremoses."""
@@ -70,11 +65,6 @@ class SentencePieceConfig(TokenizerSection):
     character_coverage: Annotated[float, Field(gt=0.9, le=1.0)] = setting(
         1.0, "share of the training text's characters that the vocabulary covers"
     )
-
-    @property
-    def may_sample(self) -> bool:
-        """Return whether there are merges to leave out."""
-        return self.model_type == "bpe"
 
 
 TokenizerConfig = Annotated[TokenizerSection, Kinds("tokenizer", WordsConfig, SentencePieceConfig)]

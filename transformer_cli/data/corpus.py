@@ -51,9 +51,9 @@ class PairSource(ABC):
         return None
 
     @property
-    def parts(self) -> tuple["PairSource", ...]:
-        """The sources that this one is put together from, or this one alone."""
-        return (self,)
+    def parts(self) -> dict[str, "PairSource"]:
+        """What a training text consists of, by name: the split, and what is added to it."""
+        return {"train": self}
 
     def blocks(self) -> Iterator[Pairs]:
         """Cut the text into blocks of neighbouring pairs, small enough to be sent to a task."""
@@ -131,42 +131,6 @@ class ParallelFiles(PairSource):
         """Read all pairs into memory; raise what ``pairs`` does."""
         pairs = list(self.pairs())
         return ParallelText([src for src, _ in pairs], [tgt for _, tgt in pairs])
-
-
-@dataclass(frozen=True)
-class ConcatenatedSources(PairSource):
-    """Pairs of several sources, concatenated."""
-
-    sources: tuple[PairSource, ...]
-
-    @property
-    def parts(self) -> tuple[PairSource, ...]:
-        """The sources."""
-        return self.sources
-
-    def pairs(self) -> Iterator[tuple[str, str]]:
-        """Yield each pair of lines, in order, blank ones included."""
-        for source in self.sources:
-            yield from source.pairs()
-
-    def source_sha256(self) -> str:
-        """Return a SHA-256 of the sources' own."""
-        sums = "".join(source.source_sha256() for source in self.sources)
-        return hashlib.sha256(sums.encode()).hexdigest()
-
-    def mtime_key(self) -> str | None:
-        """Return all sources' keys, if each has one."""
-        keys = [source.mtime_key() for source in self.sources]
-        return None if None in keys else "; ".join(map(str, keys))
-
-    def blocks(self) -> Iterator[Pairs]:
-        """Cut each source by itself."""
-        return chain.from_iterable(source.blocks() for source in self.sources)
-
-
-def concatenate(first: PairSource, *more: PairSource) -> PairSource:
-    """Return the pairs of all these sources, one after another."""
-    return ConcatenatedSources((first, *more)) if more else first
 
 
 # --- pairs with text on both sides ---------------------------------------------------------------
@@ -271,7 +235,7 @@ class StreamedText:
         if known is not None and mtime_key is not None and known.mtime_key == mtime_key:
             return cls(source, known)
         executor = executor or SerialExecutor()
-        parts = [list(_check_source(part, executor)) for part in source.parts]
+        parts = [list(_check_source(part, executor)) for part in source.parts.values()]
         return cls(source, TextStats.of(parts, mtime_key))
 
     def __len__(self) -> int:

@@ -15,7 +15,7 @@ from transformer_cli.base.errors import ConfigError, CorpusError, MissingTextErr
 from transformer_cli.base.locations import find_files, is_here
 from transformer_cli.base.packages import TOY, shipped_directory
 from transformer_cli.config.data_schema import DataSection, FilePair, FilesData, ToyData
-from transformer_cli.data.corpus import PairSource, ParallelFiles, ParallelText, concatenate
+from transformer_cli.data.corpus import PairSource, ParallelFiles, ParallelText
 
 D = TypeVar("D", bound=DataSection)
 
@@ -172,23 +172,18 @@ def open_split(
 
 def open_training_text(data: DataSection, place: Path | None = None) -> PairSource:
     """Return the split ``train`` and all that is added to it; raise what ``open_split`` does."""
-    return concatenate(*open_training_parts(data, place).values())
-
-
-def open_training_parts(data: DataSection, place: Path | None = None) -> dict[str, PairSource]:
-    """Return the split ``train`` and each source that extensions add to it, by name."""
-    parts: dict[str, PairSource] = {"train": open_split(data, "train", place)}
+    text: PairSource = open_split(data, "train", place)
     for entry in find_mixing(data):
-        parts |= entry.load("open")(data)
-    return parts
+        text = entry.load("open")(data, text)
+    return text
 
 
 def find_mixing(data: DataSection) -> list[registry.Entry]:
     """Return the entries of the interface ``mixing`` that have a setting here.
 
     Such an extension adds text to the split ``train``, or weighs its parts. ``keys`` are its
-    settings, ``open`` is a function of ``data`` that returns sources by name, and ``load`` one that
-    returns a ``ShardedStore``, or None; see training/preparation.py.
+    settings, ``open`` is a function of ``data`` and the text so far that returns all of it, and
+    ``load`` one that returns a ``ShardedStore``, or None; see training/preparation.py.
     """
     entries = registry.entries("mixing").values()
     return [each for each in entries if any(getattr(data, key, None) for key in each.facts["keys"])]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from transformer_cli.inference.engine import Hypothesis
 from transformer_cli.text.protocol import EncodedSource
@@ -81,7 +81,14 @@ class Notes:
     """What there is to say about translations, line by line and in sum; here, nothing.
 
     ``translate`` prints the summary; ``evaluate`` reports the facts, or rows and remarks.
+    ``translate`` leaves them as a context manager once all translations are written, or it failed.
     """
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Keep what is written down, without an exception alone."""
 
     def look(self, number: int, src: str, found: Sequence[Translation]) -> Iterable[str]:
         """Look at a line and its translations, best first; return what to say of them at once."""

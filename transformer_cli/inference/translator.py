@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.packages import __version__
@@ -73,6 +73,8 @@ class TextTranslator(Generic[EngineT]):
     writes_unknown: bool = False
     sampler: MakeSampler | None = None
     revisers: tuple[Reviser, ...] = ()
+    n_best: ClassVar[int | None] = None
+    """How many translations of a line ``translate`` needs, with scores; None: the best alone."""
 
     def with_search(
         self,
@@ -101,9 +103,12 @@ class TextTranslator(Generic[EngineT]):
         decoding = self.decoding.model_copy(update=changes)
         return replace(self, decoding=decoding, max_length=max_length or self.max_length)
 
-    def extended_by(self, kind: "type[TextTranslator[Any]]") -> Self:
-        """Return a copy that also has the methods of a subclass, which an extension defines."""
-        mixed: type[Self] = type(kind.__name__, (kind, type(self)), {})
+    def extended_by(self, kind: "type[TextTranslator[Any]]", **attributes: Any) -> Self:
+        """Return a copy that also has the methods of a subclass, which an extension defines.
+
+        Its class has the ``attributes`` too.
+        """
+        mixed: type[Self] = type(kind.__name__, (kind, type(self)), attributes)
         return mixed(**{each.name: getattr(self, each.name) for each in fields(self)})
 
     @property
@@ -174,6 +179,10 @@ class TextTranslator(Generic[EngineT]):
             encoded = self.encode_lines(lines, watcher, first_line)
             first_line += len(lines)
             yield self.translate_encoded(encoded, n_best, watcher)
+
+    def to_line(self, number: int, found: Sequence[Translation]) -> str:
+        """Return what ``translate`` writes of the translations of line ``number``."""
+        return found[0].text
 
     def encode_lines(
         self, lines: Sequence[str], watcher: Watcher = NOBODY, first_line: int = 1

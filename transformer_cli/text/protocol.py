@@ -36,13 +36,8 @@ class Tokenizer(Protocol):
         return {}
 
     @property
-    def can_sample(self) -> bool:
-        """Return whether ``sample`` gives other subwords: the model has merges to drop."""
-        return False
-
-    @property
     def sentencepiece_model(self) -> bytes | None:
-        """Bytes of a SentencePiece model, if it alone divides text into what ``token`` returns."""
+        """Bytes of a SentencePiece model, if it divides text into what ``token`` returns."""
         return None
 
     def encode(self, line: str) -> list[int]:
@@ -76,13 +71,6 @@ class Tokenizer(Protocol):
         for something; see ``filled_tokens``.
         """
         return self.decode(ids)
-
-    def sample(self, sentences: Sequence[list[int]], rate: float, seed: int) -> list[list[int]]:
-        """Return sentences in other, mostly shorter subwords, by BPE-dropout; see ``can_sample``.
-
-        ``rate`` is the probability that a merge is dropped; ``seed`` is below 2^32.
-        """
-        return list(sentences)
 
 
 class Lines(Protocol):

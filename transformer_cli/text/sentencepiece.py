@@ -3,13 +3,11 @@
 import io
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import permutations
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Lock
 from typing import Any, Literal, Self
 from unicodedata import ucd_3_2_0 as unicode_3_2
 
@@ -37,7 +35,6 @@ _ERRORS_ONLY = 2
 _LAST_COMPOSED = 0x2FA1D  # the last character that NFC changes
 _TOO_MANY = re.compile(r"Vocabulary size too high \(\d+\)\. [^<]*<= (\d+)")
 _TOO_FEW = re.compile(r"Vocabulary size is smaller than required_chars\. \d+ vs (\d+)")
-_seed_lock = Lock()
 
 
 class SentencePieceTokenizer(Tokenizer):
@@ -61,41 +58,17 @@ class SentencePieceTokenizer(Tokenizer):
             )
 
     @property
-    def can_sample(self) -> bool:
-        # The library does not tell a model's type, only what it can do: unigram models give the
-        # n best segmentations, BPE a random one, models of words and characters neither.
-        draws = _can(self._processor.encode, enable_sampling=True, alpha=0.5, nbest_size=-1)
-        return draws and not _can(self._processor.nbest_encode, nbest_size=2)
-
-    @property
     def sentencepiece_model(self) -> bytes:
         return bytes(self._processor.serialized_model_proto())
 
     def encode(self, line: str) -> list[int]:
-        return self._encode(line.lower() if self._lowercase else line)
-
-    def sample(self, sentences: Sequence[list[int]], rate: float, seed: int) -> list[list[int]]:
-        import sentencepiece
-
-        def resample() -> list[list[int]]:
-            options = {"enable_sampling": True, "alpha": rate, "nbest_size": -1}
-            return [self._encode(self._decode(ids), **options) for ids in sentences]
-
-        # SentencePiece has a generator per thread, seeded when the thread first draws from it.
-        # The seed is the process', though.
-        with _seed_lock, ThreadPoolExecutor(max_workers=1) as new_thread:
-            sentencepiece.set_random_generator_seed(seed)
-            return new_thread.submit(resample).result()
+        ids: list[int] = self._processor.encode(line.lower() if self._lowercase else line)
+        return ids
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids; an unknown character is '<unk>'."""
         # A model may spell a line end by its byte; the text must stay on one line.
         return self._decode(ids).replace("\n", " ")
-
-    def _encode(self, text: str, **options: object) -> list[int]:
-        """Return a text's ids; ``options`` are SentencePiece's, for sampling."""
-        ids: list[int] = self._processor.encode(text, **options)
-        return ids
 
     def _decode(self, ids: Sequence[int]) -> str:
         shown = [int(number) for number in ids if number not in (BOS_ID, EOS_ID, PAD_ID)]
@@ -103,14 +76,6 @@ class SentencePieceTokenizer(Tokenizer):
 
     def token(self, number: int) -> str:
         return str(self._processor.id_to_piece(number))
-
-
-def _can(method: Callable[..., object], **options: object) -> bool:
-    # Some versions of the library raise an error, others return nothing.
-    try:
-        return bool(method("a", **options))
-    except RuntimeError:
-        return False
 
 
 def open_model(model: bytes, source: Path, advice: str) -> Any:

@@ -1,4 +1,4 @@
-"""The update of the weights: optimizers and learning rates, a registry of each.
+"""The update of the weights: a registry of optimizers.
 
 Around every optimizer: clipping, the average of the weights, and skipped non-finite steps.
 """
@@ -6,14 +6,13 @@ Around every optimizer: clipping, the average of the weights, and skipped non-fi
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from transformer_cli.base import registry
 from transformer_cli.base.ranks import Ranks
-from transformer_cli.config.schema import NoamSchedule, PeakSchedule, ScheduleConfig, TrainingConfig
+from transformer_cli.config.schema import TrainingConfig
 from transformer_cli.model.transformer import Transformer, load_weights, weights_of
 from transformer_cli.training.loss import Losses
 
@@ -204,42 +203,6 @@ class Optimizer:
                 own["step"].fill_(updates)
                 for kind in part.kind.state:
                     own[kind].copy_(state[f"{kind}.{name}"].view_as(weight))
-
-
-Decay = Callable[[Any, int, float], float]
-"""Returns the share of the peak after the warm-up, given the schedule's section of the settings,
-the step, and the share of the steps from the warm-up to the last one that is completed."""
-
-DECAYS: dict[str, Decay] = {
-    "constant": lambda schedule, step, done: 1.0,
-    "inverse_sqrt": lambda schedule, step, done: math.sqrt(schedule.warmup / step),
-    "linear": lambda schedule, step, done: 1.0 - done,
-    "cosine": lambda schedule, step, done: 0.5 * (1.0 + math.cos(math.pi * done)),
-}
-"""By kind of schedule. A new one is a section in config/schema.py and a function here; both may be
-in an extension, whose ``provides["schedule"]`` names them as ``settings`` and ``load``.
-"""
-
-
-def learning_rate(schedule: ScheduleConfig, d_model: int, step: int, total_steps: int) -> float:
-    """Return the learning rate of ``step``, counted from 1.
-
-    At ``total_steps``, linear and cosine schedules reach zero.
-    """
-    if isinstance(schedule, NoamSchedule):  # NoamOpt: Vaswani et al. 2017, equation 3
-        scale = schedule.factor / math.sqrt(d_model)
-        return scale * min(1.0 / math.sqrt(step), step / math.sqrt(schedule.warmup) ** 3)
-    assert isinstance(schedule, PeakSchedule)
-    warmup = schedule.warmup
-    if step < warmup:
-        return schedule.peak * step / warmup
-    done = min(1.0, (step - warmup) / max(1, total_steps - warmup))
-    if (decay := DECAYS.get(schedule.kind)) is None:
-        entry = registry.find("schedule", schedule.kind)
-        assert entry is not None  # or the settings would have no such kind
-        decay = entry.load()
-    share: float = decay(schedule, step, done)
-    return schedule.peak * share
 
 
 def last_step(training: TrainingConfig, steps_per_epoch: int) -> int:

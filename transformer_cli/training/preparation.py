@@ -17,9 +17,8 @@ from typing import Protocol
 import torch
 
 from transformer_cli.base import registry
-from transformer_cli.base.errors import ConfigError, CorpusError, RunError
+from transformer_cli.base.errors import CorpusError, RunError
 from transformer_cli.base.messages import log, warn
-from transformer_cli.base.packages import lazy_imports
 from transformer_cli.base.ranks import Ranks
 from transformer_cli.base.workers import OpenExecutor, SerialExecutor
 from transformer_cli.base.writing import whole_directory
@@ -32,7 +31,6 @@ from transformer_cli.data.corpus import (
     MIN_PAIRS_FOR_WORKERS,
     ParallelText,
     StreamedText,
-    concatenate,
     without_blank_pairs,
 )
 from transformer_cli.data.kinds import (
@@ -40,7 +38,6 @@ from transformer_cli.data.kinds import (
     find_mixing,
     load_split,
     open_kind,
-    open_training_parts,
     open_training_text,
 )
 from transformer_cli.data.shards import ShardedStore
@@ -63,8 +60,8 @@ from transformer_cli.text import tokenizer
 from transformer_cli.text.protocol import PAD_ID, Tokenizers
 from transformer_cli.training.trainer import Trainer
 
-with lazy_imports():  # few trainings have one
-    from transformer_cli.data import augmentation
+_CHANGES = ("words", "subwords", "rows")
+"""What augmentations change, in their order; each names one of these in its manifest."""
 
 
 @dataclass(frozen=True)
@@ -201,14 +198,16 @@ def check_texts(request: TrainRequest, run: RunDirectory, executor: Executor) ->
     data, place = request.config.data, run.text_place
     is_begun = not request.overwrite and run.has_checkpoints
     about = {"extras": request.extras, "is_begun": is_begun}
-    parts = open_training_parts(data, place)
+    text = open_training_text(data, place)
     entries = registry.entries("text_check").values()
-    checks: list[ExperimentCheck] = [entry.load()(data, place, parts, **about) for entry in entries]
+    checks: list[ExperimentCheck] = [
+        entry.load()(data, place, text.parts, **about) for entry in entries
+    ]
     try:
         for check in checks:
             check.check_scored()
         known = read_stats(run.encoded)
-        train = StreamedText.of(concatenate(*parts.values()), known, executor)
+        train = StreamedText.of(text, known, executor)
         text_sha256 = train.stats.text_sha256
         if len(train) < MIN_PAIRS_FOR_WORKERS:
             executor = SerialExecutor()
@@ -296,21 +295,11 @@ def _no_data(run: RunDirectory) -> RunError:
 def _prepare_tokenizers(config: Config, run: RunDirectory, text: StreamedText) -> Tokenizers:
     """Return the run's tokenizers, learned or copied unless it has them."""
     if _can_reuse_tokenizers(config, run, text.stats.text_sha256):
-        tokenizers = tokenizer.load_tokenizers(run.tokenizer)
-    else:
-        if run.tokenizer.is_dir():
-            run.remove_data(run.tokenizer, run.encoded)
-        with whole_directory(run.tokenizer) as directory:
-            tokenizers = _make_tokenizers(config, text, directory)
-    # The schema cannot know which kind of model a given file holds.
-    for side in ("src", "tgt"):
-        can_sample = getattr(tokenizers, side).can_sample
-        if getattr(config.training, f"{side}_bpe_dropout") and not can_sample:
-            raise ConfigError(
-                f"training.{side}_bpe_dropout: needs merges to leave out, and the tokenizer's "
-                "model is not one of byte pair encoding (BPE); leave it at 0"
-            )
-    return tokenizers
+        return tokenizer.load_tokenizers(run.tokenizer)
+    if run.tokenizer.is_dir():
+        run.remove_data(run.tokenizer, run.encoded)
+    with whole_directory(run.tokenizer) as directory:
+        return _make_tokenizers(config, text, directory)
 
 
 def _make_tokenizers(config: Config, text: StreamedText, directory: Path) -> Tokenizers:
@@ -355,19 +344,11 @@ def build_augmentation(
     config: Config, tokenizers: Tokenizers, store: EncodedStore
 ) -> Augmentation | None:
     """Return what changes each batch, differently in each epoch; None: nothing does."""
-    settings = config.training
-    rates = (settings.src_bpe_dropout, settings.tgt_bpe_dropout)
-    # Those of extensions return None if the configuration does not ask for them.
+    # Only settings of extensions ask for any.
     entries = registry.entries("augmentation").values() if find_owners(config) else ()
-    added = (entry.load() for entry in entries)
-    found = (build(config, tokenizers, store) for build in added)
+    ordered = sorted(entries, key=lambda entry: _CHANGES.index(entry.facts["changes"]))
+    found = (entry.load()(config, tokenizers, store) for entry in ordered)
     steps: list[Augmentation] = [step for step in found if step is not None]
-    if any(rates):
-        steps.append(
-            augmentation.BpeDropout(tokenizers.src, tokenizers.tgt, *rates, settings.max_length)
-        )
-    if settings.concatenate:
-        steps.append(augmentation.Concatenation(settings.concatenate, settings.max_length))
     return reduce(_compose, steps) if steps else None
 
 

@@ -30,7 +30,7 @@ from transformer_cli.data.shards import ShardedText
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.runs.checkpoint import TrainingState
 from transformer_cli.training.loss import GradientAccumulator
-from transformer_cli.training.optimizer import Optimizer, Update, last_step, learning_rate
+from transformer_cli.training.optimizer import Optimizer, Update, last_step
 
 # Batches that a thread makes ahead of a GPU, which computes while the host goes on.
 _PREFETCHED = 4
@@ -118,7 +118,7 @@ class Trainer:
             ends_epoch = self.batch >= len(self.epochs)
             if ends_epoch:
                 self.epoch, self.batch = self.epoch + 1, 0
-            rate = learning_rate(self.config.schedule, self.d_model, self.step, self.total_steps)
+            rate = self.config.schedule.rate(self.step, self.total_steps, self.d_model)
             update = self._update(batches, int(tokens_of_all), rate)
             if update.is_finite:
                 summed = (update.loss, update.nll_loss, tgt_tokens)

@@ -140,7 +140,7 @@ def test_the_lines_of_a_compressed_file_are_not_counted(tmp_path: Path) -> None:
     built = build_options(TranslateOptions, "translate", **paths)
     form = open_format(built)
     assert isinstance(form, RowFormat)
-    assert count_lines(built, form) is None
+    assert count_lines(built) is None
 
 
 # --- resuming -------------------------------------------------------------------------------------

@@ -265,24 +265,6 @@ def test_copies_know_the_tags_that_they_were_learned_with(made: Path, tmp_path: 
 # --- the rest of the protocol ---------------------------------------------------------------------
 
 
-class Doubling(CharactersTokenizer):
-    """Sampling says each token twice."""
-
-    can_sample = True
-
-    def sample(self, sentences: Sequence[list[int]], rate: float, seed: int) -> list[list[int]]:
-        return [[each for each in ids for _ in range(2)] for ids in sentences]
-
-
-def test_sampling_leaves_reserved_ids_alone() -> None:
-    both = ReservedTokenizers.of(Tokenizers(Doubling(), Doubling()), ["printf"], ["news"])
-    ids = [NEWS, *both.encode_source("%s: ab %d").ids]
-    sampled = both.src.sample([ids, [], text("a")], 0.1, 1)
-    doubled = [each for each in text(": ab") for _ in range(2)]
-    assert sampled == [[NEWS, SLOT[0], JOINER, *doubled, SLOT[1]], [], text("aa")]
-    assert both.src.can_sample
-
-
 def test_slots_are_shown_as_the_placeholders_of_the_line() -> None:
     source = TOKENIZERS.encode_source("%s: a <b>b")
     ids = [NEWS, *source.ids]

@@ -51,4 +51,4 @@ def test_lines_of_tables_are_counted(
     )
     form = open_format(given)
     assert isinstance(form, RowFormat)
-    assert count_lines(given, form) == lines
+    assert count_lines(given) == lines

@@ -3,6 +3,7 @@
 import random
 import re
 from collections import Counter
+from importlib import import_module
 from itertools import permutations
 from pathlib import Path
 
@@ -10,13 +11,10 @@ import pytest
 from markdown_it import MarkdownIt
 
 from extensions.documents.fakes import Line, read, reverse, translating
-from extensions.documents.test_html import PAGE as HTML
-from extensions.documents.test_markdown import PAGE as MARKDOWN
 from extensions.documents.test_po import AFTER, DONE, HEADER
-from extensions.documents.test_subtitles import SRT, VTT
-from extensions.documents.test_tmx import TMX
-from extensions.documents.test_xliff import OKAPI, STANDARD, WEBLATE
+from extensions.documents.test_xliff import OKAPI
 from transformer_cli.base.errors import TransformerCliError
+from transformer_cli.base.registry import entries
 from transformer_cli.extensions.documents.filling import fill
 
 PO = f"""{HEADER}{DONE}
@@ -32,15 +30,19 @@ msgid "Click here."
 msgstr ""
 
 {AFTER}"""
-DOCUMENTS = {
-    "x.po": [PO],
-    "x.xlf": [OKAPI, WEBLATE, STANDARD],
-    "x.tmx": [TMX],
-    "x.html": [HTML],
-    "x.md": [MARKDOWN],
-    "x.srt": [SRT],
-    "x.vtt": [VTT],
-}
+EXAMPLES = {".po": [PO]}
+
+
+def _find_examples() -> dict[str, list[str]]:
+    """Return what the tests of each format give as its EXAMPLES, by the ending of its files."""
+    names = (path.stem for path in Path(__file__).parent.glob("test_*.py"))
+    found: dict[str, list[str]] = dict(EXAMPLES)
+    for name in names:
+        found |= getattr(import_module(f"{__package__}.{name}"), "EXAMPLES", {})
+    return found
+
+
+DOCUMENTS = _find_examples()
 SIGNS = b"\"'<>&;/#\\|*_`[]()-~ \n\r\t\0\xff\xc3\xe2=:.%{}1a"
 
 
@@ -106,13 +108,19 @@ def check_broken(path: Path, data: bytes) -> bool:
     return True
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
+def test_each_format_has_an_example() -> None:
+    for name, entry in entries("document").items():
+        assert not entry.facts["endings"] or set(entry.facts["endings"]) & DOCUMENTS.keys(), name
+
+
+@pytest.mark.parametrize("ending", DOCUMENTS)
 @pytest.mark.parametrize("count", [40, pytest.param(500, marks=pytest.mark.long)])
-def test_broken_documents(tmp_path: Path, name: str, count: int) -> None:
+def test_broken_documents(tmp_path: Path, ending: str, count: int) -> None:
+    name = f"x{ending}"
     draw = random.Random(f"{name} {count}")
     could_be_read = 0
     for _ in range(count):
-        data = break_document(draw.choice(DOCUMENTS[name]).encode(), draw)
+        data = break_document(draw.choice(DOCUMENTS[ending]).encode(), draw)
         (tmp_path / f"last-{name}").write_bytes(data)
         could_be_read += check_broken(tmp_path / name, data)
     assert could_be_read > count // 8

@@ -41,6 +41,7 @@ EXPECTED = (
     .replace(">One<li>Two", ">ONE<li>TWO")
     .replace("First.<br>Second<img", "FIRST.<br>SECOND<img")
 )
+EXAMPLES = {".html": [PAGE]}
 
 
 def test_runs_of_text_are_translated(tmp_path: Path) -> None:

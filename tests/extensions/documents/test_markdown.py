@@ -80,6 +80,7 @@ SEE [REF][ref], [^1] & https://x.org/y. 1 * 2 = 2
 
 12345
 """  # noqa: E501
+EXAMPLES = {".md": [PAGE]}
 
 
 def test_text_is_translated(tmp_path: Path) -> None:

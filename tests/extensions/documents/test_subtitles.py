@@ -37,6 +37,7 @@ intro
 
 00:03.000 --> 00:04.000
 <b>Hi</b> <00:03.500>there"""
+EXAMPLES = {".srt": [SRT], ".vtt": [VTT]}
 
 
 def test_srt(tmp_path: Path) -> None:

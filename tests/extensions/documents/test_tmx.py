@@ -25,6 +25,7 @@ TMX = """\
 </body>
 </tmx>
 """
+EXAMPLES = {".tmx": [TMX]}
 
 
 def test_units_without_the_target_language_get_it(tmp_path: Path) -> None:

@@ -80,6 +80,7 @@ STANDARD = """\
  </file>
 </xliff>
 """
+EXAMPLES = {".xlf": [OKAPI, WEBLATE, STANDARD]}
 
 
 def fill_xliff(tmp_path: Path, text: str) -> str:

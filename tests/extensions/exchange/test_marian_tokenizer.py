@@ -8,6 +8,7 @@ import pytest
 import sentencepiece
 
 from transformer_cli.base.errors import ConfigError, TokenizerError
+from transformer_cli.extensions.augmentation.bpe_dropout import Subwords
 from transformer_cli.extensions.exchange.marian import MarianTokenizer, write_tokenizers
 from transformer_cli.extensions.exchange.settings import MarianConfig
 from transformer_cli.text.protocol import UNK_ID
@@ -84,11 +85,11 @@ def test_a_character_of_the_other_side_has_its_id(directory: Path) -> None:
 def test_merges_are_dropped_where_the_model_has_some(tmp_path: Path) -> None:
     model = learn(GERMAN, model_type="bpe", vocab_size=80)
     tokenizer = MarianTokenizer(model, Vocabulary([">>fra<<", *pieces(model)]), tmp_path)
-    assert tokenizer.can_sample
+    subwords = Subwords(tokenizer)
     sentences = [tokenizer.encode(f">>fra<< {line}") for line in GERMAN] * 20
-    sampled = tokenizer.sample(sentences, 0.5, 1)
+    sampled = subwords.sample(sentences, 0.5, 1)
     assert sampled != sentences
-    assert sampled == tokenizer.sample(sentences, 0.5, 1)
+    assert sampled == subwords.sample(sentences, 0.5, 1)
     assert [tokenizer.decode(ids) for ids in sampled] == [tokenizer.decode(s) for s in sentences]
     assert {ids[0] for ids in sampled} == {TABLE.id(">>fra<<")}
 

@@ -43,7 +43,7 @@ from transformer_cli.inference.translation import Watcher
 from transformer_cli.runs.directory import LOCK
 
 MANY = "transformer_cli.extensions.many_files.command"
-LINES = "transformer_cli.cli.translation"
+LINES = "transformer_cli.cli.translation:Translating"
 TRANSLATOR = "transformer_cli.inference.translator:TextTranslator"
 PO = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\nmsgid "1 2"\nmsgstr ""\n'
 TEXTS = {
@@ -210,7 +210,7 @@ def test_lines_that_are_cut_are_told_once_a_file(training: Training, here: Path)
 def test_what_is_there_is_not_translated_again(training: Training, here: Path) -> None:
     assert translate(training, here).code == 0
     before = visible(here / "out")
-    finished = killed_before(training, here, "write_rows", where=LINES)
+    finished = killed_before(training, here, "write", where=LINES)
     assert finished.err == "translated 0 of 5 files; already there: 5\n"
     assert visible(here / "out") == before
 
@@ -222,7 +222,7 @@ def test_what_has_changed_is_translated_again(
     (here / "in" / "a.txt").write_text(TEXTS["c.txt"])
     (here / "out" / "d.txt").unlink()
     # Two are written, and a third would kill it.
-    finished = killed_before(training, here, "write_rows", 3, where=LINES)
+    finished = killed_before(training, here, "write", 3, where=LINES)
     assert finished.err == "translated 2 of 5 files; already there: 3\n"
     assert visible(here / "out") == {**expected, "a.txt": expected["c.txt"]}
 
@@ -420,7 +420,7 @@ def test_translations_made_otherwise_are_not_mixed(training: Training, here: Pat
         ({"input_": Path("other")}, "other/t.tsv: is a table; say where its text is with --src"),
         (
             {"input_": Path("other/t*"), "src_column": "1", "scores": True},
-            "other/t.tsv: --n-best and --scores write JSON",
+            "other/t.tsv: --scores writes JSON",
         ),
         ({"input_": Path("in/a.txt"), "cluster": "tcp://h:1"}, "--cluster translates many files"),
     ],

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -10,6 +9,7 @@ from cli.conftest import Training
 from cli.process import run
 from inference.translators import ByBeam, random_translator, translate_stream, words_translator
 
+from transformer_cli.cli.declaring import CommandOptions
 from transformer_cli.config.data_schema import FilesData
 from transformer_cli.extensions.revision.doubts import (
     DoubtFinder,
@@ -159,8 +159,7 @@ def test_a_copy_is_doubtful_only_where_none_is_to_be_expected(
     tokenizers = replace(translator.tokenizers, copied=copied)
     translator = replace(translator, config=config, tokenizers=tokenizers)
     line = "o homem anda de bicicleta"
-    given: Any = SimpleNamespace(n_best_written=None, extras=())
-    (doubts,) = RevisionOptions().prepare(translator, given).revisers
+    (doubts,) = RevisionOptions().prepare(translator, CommandOptions()).revisers
     assert doubts.finder.find(line, line) == doubt
 
 

@@ -21,6 +21,7 @@ from tokenizers import (
 
 from transformer_cli.base.errors import MissingExtraError, TokenizerError
 from transformer_cli.config.tokenizer_schema import TokenizerConfig
+from transformer_cli.extensions.augmentation.bpe_dropout import Subwords
 from transformer_cli.extensions.tokenizers import huggingface
 from transformer_cli.extensions.tokenizers.made_elsewhere import SpecialIds
 from transformer_cli.extensions.tokenizers.settings import (
@@ -35,7 +36,6 @@ from transformer_cli.text.protocol import (
     Tokenizer,
     Tokenizers,
 )
-from transformer_cli.text.sentencepiece import SentencePieceTokenizer
 from transformer_cli.text.tokenizer import (
     TrainingText,
     copy_tokenizers,
@@ -315,25 +315,22 @@ def test_a_description_that_cannot_be_is_refused(
 # --- BPE-dropout ----------------------------------------------------------------------------------
 
 
-@pytest.mark.long
-def test_merges_are_seen_in_a_model(taken: dict[str, Tokenizer], tmp_path: Path) -> None:
-    for name, can_sample in (("t5.model", True), ("default.model", False)):
-        tokenizer = taken[name]
-        assert isinstance(tokenizer, SentencePieceTokenizer)
-        assert tokenizer.can_sample is can_sample
+def test_models_without_merges_are_not_sampled_from(
+    taken: dict[str, Tokenizer], tmp_path: Path
+) -> None:
     for kind in ("char", "word"):
         path = tmp_path / f"{kind}.model"
         path.write_bytes(spm(model_type=kind, hard_vocab_limit=False))
-        tokenizer = learn(config_of(path), tmp_path / kind).src
-        assert isinstance(tokenizer, SentencePieceTokenizer)
-        assert not tokenizer.can_sample
+        taken = taken | {kind: learn(config_of(path), tmp_path / kind).src}
+    for name in ("default.model", "char", "word"):
+        with pytest.raises(ValueError, match="no merges"):
+            Subwords(taken[name])
 
 
 def test_sampled_subwords_are_the_same_text(taken: dict[str, Tokenizer]) -> None:
     tokenizer = taken["t5.model"]
-    assert isinstance(tokenizer, SentencePieceTokenizer)
     whole = [tokenizer.encode(line) for line in GERMAN[:2]]
-    sampled = tokenizer.sample(whole, 0.5, 1)
+    sampled = Subwords(tokenizer).sample(whole, 0.5, 1)
     assert sampled != whole
     assert [tokenizer.decode(ids) for ids in sampled] == GERMAN[:2]
 

@@ -7,16 +7,6 @@ from validating import refusal
 from transformer_cli.config.schema import Config
 
 
-@pytest.mark.parametrize("side", ["src", "tgt"])
-def test_bpe_dropout_needs_merges(side: str) -> None:
-    tokenizer = "{kind: huggingface, file: tokenizer.json}"
-    refused = refusal(
-        f"data: {{kind: toy}}\ntokenizer: {tokenizer}\ntraining: {{{side}_bpe_dropout: 0.1}}\n"
-    )
-    assert "bpe_dropout" in refused
-    assert "model_type: bpe" in refused
-
-
 @pytest.mark.parametrize(
     ("tokenizer", "message"),
     [

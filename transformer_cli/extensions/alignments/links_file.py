@@ -2,33 +2,55 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import Self, TextIO
 
 from transformer_cli.base.text_files import text_writer
 from transformer_cli.base.writing import claim, whole_file
-from transformer_cli.inference.translation import Notes, Translation
+from transformer_cli.inference.translation import Notes, Reviser, Translation
 
 
-@contextmanager
-def open_links(path: Path) -> Iterator[Notes]:
-    """Open a file that appears only if the block succeeds; yield what writes it."""
-    with (
-        claim(path),
-        whole_file(path, is_named=True) as temporary,
-        text_writer(temporary, path) as file,
-    ):
-        yield _Links(file)
+@dataclass(frozen=True)
+class LinksWriter(Reviser):
+    """Has alignments written to a file."""
+
+    path: Path
+
+    def notes(self) -> Notes:
+        """Return what writes the file."""
+        return _Links(self.path)
 
 
 class _Links(Notes):
-    """Writes the alignment of each line's best translation, in the Pharaoh format."""
+    """Writes the alignment of each line's best translation, in the Pharaoh format.
 
-    def __init__(self, file: TextIO) -> None:
-        self._file = file
+    The file appears only if all translations were written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._opened = _open(path)
+
+    def __enter__(self) -> Self:
+        self._file = self._opened.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Let the file appear, or remove it if there is an error."""
+        self._opened.__exit__(*error)  # type: ignore[arg-type]
 
     def look(self, number: int, src: str, found: Sequence[Translation]) -> Iterable[str]:
         """Write a line."""
         links = " ".join(f"{src_word}-{tgt_word}" for src_word, tgt_word in found[0].alignment)
         self._file.write(f"{links}\n")
         return ()
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[TextIO]:
+    with (
+        claim(path),
+        whole_file(path, is_named=True) as temporary,
+        text_writer(temporary, path) as file,
+    ):
+        yield file

@@ -1,9 +1,8 @@
 """Options of ``translate`` for which words are aligned."""
 
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli.declaring import AnyTranslator, ExtraOptions, flag, option
@@ -11,9 +10,6 @@ from transformer_cli.cli.options import prefix_errors
 
 with lazy_imports():
     from transformer_cli.extensions.alignments import aligning, links_file, unknown_words
-
-if TYPE_CHECKING:
-    from transformer_cli.inference.translation import Notes
 
 
 @dataclass(frozen=True)
@@ -24,10 +20,10 @@ class AlignmentOptions(ExtraOptions):
     # Only torch tells what a model has attended to.
     alignments: Annotated[
         Path | None,
-        option("FILE", "Write word alignments, as in 0-0 1-2.", use="writes", needs_torch=True),
+        option("FILE", "Write word alignments, as in 0-0 1-2.", marks=("writes", "torch", "lines")),
     ] = None
     replace_unk: Annotated[
-        bool, flag("Copy source words for unknown ones.", "--replace-unk", needs_torch=True)
+        bool, flag("Copy source words for unknown ones.", "--replace-unk", marks=("torch",))
     ] = False
 
     def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
@@ -35,8 +31,7 @@ class AlignmentOptions(ExtraOptions):
         if self.replace_unk:
             with prefix_errors("--replace-unk: ", "; leave it out"):
                 translator = unknown_words.with_unk_replacement(translator)
-        return translator if self.alignments is None else aligning.with_alignments(translator)
-
-    def open_notes(self, given: Any, scored: Any = None) -> "AbstractContextManager[Notes | None]":
-        """Open the file of alignments, which appears only if the block succeeds."""
-        return nullcontext() if self.alignments is None else links_file.open_links(self.alignments)
+        if self.alignments is None:
+            return translator
+        revisers = (*translator.revisers, links_file.LinksWriter(self.alignments))
+        return aligning.with_alignments(replace(translator, revisers=revisers))

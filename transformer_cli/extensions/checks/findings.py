@@ -30,7 +30,7 @@ from transformer_cli.data.kinds import (
     Preparation,
     open_kind,
     open_split,
-    open_training_parts,
+    open_training_text,
 )
 from transformer_cli.extensions.checks.digests import NO_DIGEST, is_among
 from transformer_cli.extensions.checks.options import SuspectOptions
@@ -105,7 +105,7 @@ def check_corpus(config: Config) -> CorpusReport:
         place = Path(directory) / "corpus"
         if kind.keeps_text:
             kind.prepare(Preparation(place, False, lambda: None, lambda _: None))
-        training = open_training_parts(data, place)
+        training = open_training_text(data, place).parts
         scored = dict(_open_scored(data, place, report.unavailable))
         audit = TextAudit(
             data,

@@ -1,14 +1,17 @@
 """What is done about text that looks mistaken, and what ``evaluate`` says of text trained on."""
 
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli.declaring import ExtraOptions, flag
+from transformer_cli.cli.evaluate import EvaluateExtra, EvaluateOptions, ScoredText
 
 with lazy_imports():
     from transformer_cli.extensions.checks import evaluation_note
+
+if TYPE_CHECKING:
+    from transformer_cli.inference.translation import Notes
 
 AllowSuspectData = Annotated[
     bool,
@@ -29,11 +32,11 @@ class SuspectOptions(ExtraOptions):
 
 
 @dataclass(frozen=True)
-class SeenOptions(ExtraOptions):
-    """Opens the note about pairs that were seen in training."""
+class SeenOptions(EvaluateExtra):
+    """Adds the note about pairs that were seen in training."""
 
     heading = "Search and scores"
 
-    def open_notes(self, given: Any, scored: Any = None) -> "AbstractContextManager[Any]":
-        """Open what is noted of pairs that were seen in training."""
-        return nullcontext(evaluation_note.SeenNotes(scored))
+    def notes(self, given: EvaluateOptions, scored: ScoredText) -> "Notes":
+        """Return what notes pairs that were seen in training."""
+        return evaluation_note.SeenNotes(scored)

@@ -1,6 +1,6 @@
 """Rules of what is wrong with pairs: corpora are filtered by them, and ``check`` reports them.
 
-A new rule needs its name in ``filter_names.py``, and an entry in ``_RULES`` or ``_BUILDERS`` here.
+A new rule is an entry in ``_RULES``: settings, their schema and messages take the names from there.
 
 A pass looks at each pair once. Of a corpus that is filtered, ``deciding.py`` decides by what was
 noted; where a text is only checked, each filter does so by itself.
@@ -26,7 +26,6 @@ from transformer_cli.extensions.checks.digests import (
     find_repeated,
     is_among,
 )
-from transformer_cli.extensions.checks.filter_names import FILTER_NAMES
 from transformer_cli.extensions.revision.doubts import ScriptCheck, is_copy, is_short
 from transformer_cli.extensions.revision.lost_numbers import (
     DIGIT,
@@ -145,17 +144,25 @@ class OutlierFilter(_Filter):
 Filter = PairFilter | RepeatFilter | OutlierFilter
 
 
+@dataclass(frozen=True)
+class LanguageRule:
+    """Makes a filter that depends on the languages, or needs an extra."""
+
+    name: str
+    build: Callable[[str, str], Filter]
+    """(source language, target language) -> the filter"""
+
+
 def build_filters(names: Collection[str], src_lang: str, tgt_lang: str) -> list[Filter]:
     """Return ``blank`` and the filters of these names, in the order in which they are applied.
 
     Raises:
         MissingExtraError: a filter needs a package that is not installed.
     """
-    rules = {rule.name: rule for rule in _RULES}
     return [
-        _BUILDERS[name](src_lang, tgt_lang) if name in _BUILDERS else rules[name]
-        for name in FILTER_NAMES
-        if name == "blank" or name in names
+        rule.build(src_lang, tgt_lang) if isinstance(rule, LanguageRule) else rule
+        for rule in _RULES
+        if rule.name == "blank" or rule.name in names
     ]
 
 
@@ -307,7 +314,8 @@ def _build_language(
     )
 
 
-_RULES: tuple[Filter, ...] = (
+# In the order in which they are applied.
+_RULES: tuple[Filter | LanguageRule, ...] = (
     PairFilter("blank", "a side has nothing but invisible characters", _find_blank),
     PairFilter(
         "encoding",
@@ -320,6 +328,7 @@ _RULES: tuple[Filter, ...] = (
         "the target is the source, and is not short",
         is_copy,
     ),
+    LanguageRule("script", _build_script),
     PairFilter(
         "markup",
         "the sides have different tags, placeholders or numbers of URLs",
@@ -327,6 +336,14 @@ _RULES: tuple[Filter, ...] = (
     ),
     PairFilter(
         "numbers", "the sides have different numbers, however they are written", _differ_in_numbers
+    ),
+    LanguageRule(
+        "language", partial(_build_language, "language", "a side that is not short", True)
+    ),
+    # Short sides are often misjudged.
+    LanguageRule(
+        "language_short",
+        partial(_build_language, "language_short", "a side, even a short one,", False),
     ),
     OutlierFilter(
         "length",
@@ -347,15 +364,7 @@ _RULES: tuple[Filter, ...] = (
         lambda src, tgt: f"{_fold(src)}\n{_fold(tgt)}",
     ),
 )
-# Of what depends on the languages, or needs an extra: a function of both languages.
-_BUILDERS: dict[str, Callable[[str, str], Filter]] = {
-    "script": _build_script,
-    "language": partial(_build_language, "language", "a side that is not short", True),
-    # Short sides are often misjudged.
-    "language_short": partial(
-        _build_language, "language_short", "a side, even a short one,", False
-    ),
-}
+FILTER_NAMES = tuple(rule.name for rule in _RULES)
 
 
 # --- a pass of pairs through filters --------------------------------------------------------------

@@ -1,25 +1,26 @@
 """The option of ``evaluate`` that asks for COMET."""
 
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from transformer_cli.base.packages import lazy_imports
-from transformer_cli.cli.declaring import ExtraOptions, flag
+from transformer_cli.cli.declaring import flag
+from transformer_cli.cli.evaluate import EvaluateExtra, EvaluateOptions, ScoredText
 
 with lazy_imports():
     from transformer_cli.extensions.comet import scoring_model
 
+if TYPE_CHECKING:
+    from transformer_cli.inference.translation import Notes
+
 
 @dataclass(frozen=True)
-class CometOptions(ExtraOptions):
+class CometOptions(EvaluateExtra):
     """Whether COMET scores the translations too."""
 
     heading = "Search and scores"
     comet: Annotated[bool, flag("COMET too, if its package is installed.", "--comet")] = False
 
-    def open_notes(self, given: Any, scored: Any = None) -> "AbstractContextManager[Any]":
-        """Open COMET's score of a text, if it is asked for."""
-        if not self.comet:
-            return nullcontext()
-        return nullcontext(scoring_model.load_comet(given.device, scored.pairs.tgt))
+    def notes(self, given: EvaluateOptions, scored: ScoredText) -> "Notes | None":
+        """Return COMET's score of a text, if it is asked for."""
+        return scoring_model.load_comet(given.device, scored.pairs.tgt) if self.comet else None

@@ -10,5 +10,5 @@ provides = {
     "codec": {"reserved": {"load": "kind:KIND"}},
     "translate options": {"constraints": {"load": "options:ConstraintOptions"}},
     "evaluate options": {"constraints": {"load": "options:EvaluateConstraintOptions"}},
-    "augmentation": {"terms": {"load": "kind:build_inline_terms"}},
+    "augmentation": {"terms": {"load": "kind:build_inline_terms", "changes": "words"}},
 }

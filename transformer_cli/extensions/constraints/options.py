@@ -17,7 +17,7 @@ class ConstraintOptions(ExtraOptions):
     tag: Annotated[
         str | None, option("NAME", "Put this tag of the training data before lines.")
     ] = None
-    terms: Annotated[Path | None, option("FILE", "Terms to keep to, TSV.", use="reads")] = None
+    terms: Annotated[Path | None, option("FILE", "Terms to keep to, TSV.", marks=("reads",))] = None
 
     def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
         """Return a translator whose tokenizers put the tag before sources and keep to the terms."""

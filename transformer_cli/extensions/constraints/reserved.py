@@ -99,8 +99,8 @@ class ReservedTokenizer(Tokenizer):
         return tags | slots if self._slot_ids else tags
 
     @property
-    def can_sample(self) -> bool:
-        return self._base.can_sample
+    def sentencepiece_model(self) -> bytes | None:
+        return self._base.sentencepiece_model
 
     def encode(self, line: str) -> list[int]:
         return self._base.encode(line)
@@ -198,15 +198,6 @@ class ReservedTokenizer(Tokenizer):
                 pieces += [piece] if is_joined else [" ", piece]
                 is_joined = False
         return "".join(pieces)
-
-    def sample(self, sentences: Sequence[list[int]], rate: float, seed: int) -> list[list[int]]:
-        cut = [[ids[start:end] for start, end in self._runs(ids)] for ids in sentences]
-        texts = [run for runs in cut for run in runs if run[0] < self._base.size]
-        sampled = iter(self._base.sample(texts, rate, seed))
-        return [
-            [n for run in runs for n in (next(sampled) if run[0] < self._base.size else run)]
-            for runs in cut
-        ]
 
     def _runs(self, ids: Sequence[int]) -> Iterator[tuple[int, int]]:
         """Yield where runs of text begin and end; each reserved id is a run of its own."""

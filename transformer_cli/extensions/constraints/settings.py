@@ -22,7 +22,7 @@ class ProtectSettings(Section):
     def check_with(self, config: Any) -> None:
         """Make sure that lines are not joined, whose placeholders are numbered."""
         super().check_with(config)
-        if config.training.concatenate:
+        if getattr(config.training, "concatenate", 0.0):
             raise ValueError(
                 "training.concatenate: tags (tag) and placeholders (protect) belong to one line, "
                 "not to several, one behind another; leave it at 0, or leave them out"

@@ -19,7 +19,7 @@ provides = {
     "mixing": {
         "sources": {
             "load": "mixing:mix_store",
-            "open": "mixing:open_added",
+            "open": "mixing:extend_text",
             "keys": ("sources", "more", "replay"),
             "tags": "settings:tag_names",
         }

@@ -13,6 +13,7 @@ from transformer_cli.data.corpus import PairSource, TextStats
 from transformer_cli.data.shards import SHARD_PAIRS, ShardedStore
 from transformer_cli.data.store import EncodedStore, EncodedText, Lengths, TokenArray
 from transformer_cli.extensions.corpora import prepared
+from transformer_cli.extensions.corpora.concatenated import ExtendedText
 from transformer_cli.extensions.corpora.opening import MAX_BAD_UNITS, open_source
 from transformer_cli.extensions.corpora.settings import (
     MAX_WEIGHT,
@@ -185,13 +186,14 @@ class EpochSampler:
 # --- from the settings ----------------------------------------------------------------------------
 
 
-def open_added(data: DataConfig) -> dict[str, PairSource]:
-    """Return the sources in ``data.more`` and ``data.replay``, by name."""
+def extend_text(data: DataConfig, train: PairSource) -> PairSource:
+    """Return the split ``train`` with the sources in ``data.more`` and ``data.replay``."""
     max_bad_units = data.max_bad_units if isinstance(data, CorpusData) else MAX_BAD_UNITS
-    return {
+    added = {
         name: open_source(source, data.src_lang, data.tgt_lang, max_bad_units)
         for name, source in added_sources(data).items()
     }
+    return ExtendedText((train, *added.values()), tuple(added)) if added else train
 
 
 def mix_store(

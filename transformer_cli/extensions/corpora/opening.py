@@ -9,7 +9,8 @@ from transformer_cli.base import registry
 from transformer_cli.base.errors import CorpusError, MissingExtraError, UsageError
 from transformer_cli.base.locations import LOCAL, compile_wildcards, find_files, locate
 from transformer_cli.base.text_files import is_compressed
-from transformer_cli.data.corpus import ConcatenatedSources, ParallelFiles, mtime_key_of
+from transformer_cli.data.corpus import ParallelFiles, mtime_key_of
+from transformer_cli.extensions.corpora.concatenated import ConcatenatedSources
 from transformer_cli.extensions.corpora.po import PoReader
 from transformer_cli.extensions.corpora.settings import SourceConfig
 from transformer_cli.extensions.corpora.tables import SEPARATED_BY_TABS, FieldsReader, TsvReader

@@ -34,10 +34,12 @@ class TableOptions(InputOptions):
     heading = "Documents and tables"
     order = 2
     src_column: Annotated[
-        str | None, option("N|NAME", "TSV: column of the text, from 1, or its header.")
+        str | None,
+        option("N|NAME", "TSV: column of the text, from 1, or its header.", marks=("lines",)),
     ] = None
     src_field: Annotated[
-        str | None, option("NAME", "JSONL: field of the text, as in translation.de.")
+        str | None,
+        option("NAME", "JSONL: field of the text, as in translation.de.", marks=("lines",)),
     ] = None
 
     def matches(self, given: TranslateOptions) -> bool:
@@ -56,13 +58,13 @@ class TableOptions(InputOptions):
             if written not in (None, own):
                 problem = f"rows of {given.input_} are written as {own.upper()}"
                 raise UsageError(f"translate: -o: {problem}; give a name that ends with .{own}")
-        elif written and (written == "tsv" or given.n_best_written is None):
+        elif written and (written == "tsv" or not given.marked("scores")):
             raise UsageError(f"translate: -o {given.output}: lines of text are no table; rename -o")
 
     def check_one(self, given: TranslateOptions) -> None:
-        writes_json = given.kind is self and given.n_best_written is not None
-        if writes_json and self.find_text(given).format == "tsv":
-            problem = "--n-best and --scores write JSON, which TSV cannot hold"
+        as_json = given.marked("scores") if given.kind is self else []
+        if as_json and self.find_text(given).format == "tsv":
+            problem = f"{as_json[0][0]} writes JSON, which TSV cannot hold"
             raise UsageError(f"translate: {given.input_}: {problem}; save it as JSONL")
 
     def open(self, given: TranslateOptions) -> "InputFormat":

@@ -24,10 +24,9 @@ from transformer_cli.base.errors import CorpusError
 from transformer_cli.base.messages import show_progress
 from transformer_cli.base.workers import SerialExecutor, find_executor
 from transformer_cli.base.writing import remove_leftovers
-from transformer_cli.data.corpus import ConcatenatedSources
-from transformer_cli.extensions.checks.filter_names import FILTER_NAMES
-from transformer_cli.extensions.checks.rules import Filter
+from transformer_cli.extensions.checks.rules import FILTER_NAMES, Filter
 from transformer_cli.extensions.corpora import prepared
+from transformer_cli.extensions.corpora.concatenated import ConcatenatedSources
 from transformer_cli.extensions.corpora.deciding import (
     SPLITS,
     TEST,

@@ -159,9 +159,9 @@ class TableFormat(RowFormat):
         self._where = where
 
     def read(
-        self, given: TranslateOptions, source: BinaryIO, raw_lines: Iterable[bytes]
+        self, given: TranslateOptions, source: BinaryIO, lines: Iterable[bytes]
     ) -> Iterator[Row]:
-        is_json = given.n_best_written is not None
+        is_json = bool(given.marked("scores"))
         return read_rows(self._where, source, given.input_name, given.errors, is_json)
 
     def fingerprint(self) -> dict[str, str]:

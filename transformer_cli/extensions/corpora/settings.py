@@ -15,8 +15,9 @@ from pydantic import (
     WithJsonSchema,
     model_validator,
 )
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, core_schema
 
+from transformer_cli.base.packages import lazy_imports
 from transformer_cli.config.data_schema import DataSection, TextFiles
 from transformer_cli.config.sections import (
     Count,
@@ -28,7 +29,9 @@ from transformer_cli.config.sections import (
     setting,
 )
 from transformer_cli.config.setting_tree import describe_value
-from transformer_cli.extensions.checks.filter_names import FilterName
+
+with lazy_imports():
+    from transformer_cli.extensions.checks import rules
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,29 @@ TAG_PATTERN = r"^[A-Za-z0-9_-]{1,32}$"
 TagName = Annotated[str, Matching(TAG_PATTERN, "at most 32 letters, digits, - and _")]
 MAX_WEIGHT = 1000.0
 """How often a pair may be drawn in an epoch."""
+
+
+class _AmongFilters:
+    """Annotates the name of a filter; what knows them all is loaded as one is read."""
+
+    def _check(self, name: object) -> object:
+        if name in rules.FILTER_NAMES:
+            return name
+        *others, last = map(repr, rules.FILTER_NAMES)
+        raise PydanticKnownError("literal_error", {"expected": f"{', '.join(others)} or {last}"})
+
+    def __get_pydantic_core_schema__(self, _: Any, __: GetCoreSchemaHandler) -> CoreSchema:
+        """Check the name."""
+        return core_schema.no_info_plain_validator_function(self._check)
+
+    def __get_pydantic_json_schema__(
+        self, _: CoreSchema, __: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """List the names."""
+        return {"type": "string", "enum": [*rules.FILTER_NAMES]}
+
+
+FilterName = Annotated[str, _AmongFilters()]
 
 
 def _read_column(value: object) -> object:
@@ -247,7 +273,8 @@ class Replay(Section):
 
 def check_tags(sources: list[SourceConfig], config: Any) -> None:
     """Raise ValueError if sources have tags, and training joins their lines."""
-    if config.training.concatenate and any(source.tag is not None for source in sources):
+    is_joined = getattr(config.training, "concatenate", 0.0) > 0.0
+    if is_joined and any(source.tag is not None for source in sources):
         raise ValueError(
             "training.concatenate: tags (tag) and placeholders (protect) belong to one line, "
             "not to several, one behind another; leave it at 0, or leave them out"

@@ -22,12 +22,14 @@ _FORMATS: dict[str, dict[str, Any]] = {
     "lines": {"load": "document:LinesDocument", "endings": ()},
 }
 _ENDINGS = [facts["endings"] for facts in _FORMATS.values()]
+SHOWN = ", ".join(endings[0] for endings in _ENDINGS if endings)
+"""An ending of each format."""
 provides: dict[str, dict[str, dict[str, Any]]] = {
     "translate options": {
         "documents": {
             "load": "options:DocumentOptions",
             "endings": [ending for endings in _ENDINGS for ending in endings],
-            "reads": f"a document ({', '.join(endings[0] for endings in _ENDINGS if endings)})",
+            "reads": f"a document ({SHOWN})",
         }
     },
     "document": _FORMATS,

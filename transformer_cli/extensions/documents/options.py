@@ -9,8 +9,7 @@ from transformer_cli.base.errors import UsageError
 from transformer_cli.base.packages import import_extra, lazy_imports
 from transformer_cli.cli.declaring import flag, option
 from transformer_cli.cli.translate import InputOptions, TranslateOptions
-from transformer_cli.extensions.alignments.options import AlignmentOptions
-from transformer_cli.extensions.prefixes.options import PrefixOptions
+from transformer_cli.extensions.documents import manifest
 
 with lazy_imports():
     from transformer_cli.base import locations
@@ -28,18 +27,16 @@ class DocumentOptions(InputOptions):
     """What people need when they translate documents."""
 
     heading = "Documents and tables"
-    about = (
-        "A document (.po, .xlf, .tmx, .html, .md, .srt, .vtt) keeps its format and any "
-        "translations it has."
-    )
+    about = f"A document ({manifest.SHOWN}) keeps its format and any translations it has."
     order = 1
     replaces_input = True  # as a document is held in memory
     memory: Annotated[
         list[Path] | None,
-        option("FILE", "Translation memory: TMX, PO or TSV; repeatable.", use="reads"),
+        option("FILE", "Translation memory: TMX, PO or TSV; repeatable.", marks=("reads",)),
     ] = None
     report: Annotated[
-        Path | None, option("FILE", "Write a page of all translations, by doubt.", use="writes")
+        Path | None,
+        option("FILE", "Write a page of all translations, by doubt.", marks=("writes",)),
     ] = None
     no_fuzzy: Annotated[bool, flag("PO: do not mark what is filled as fuzzy.", "--no-fuzzy")] = (
         False
@@ -88,17 +85,8 @@ class DocumentOptions(InputOptions):
 
     def _find_problems_of_document(self, given: TranslateOptions) -> Iterator[str]:
         """Yield what is wrong with options that are for lines."""
-        of_table = given.extra(tables.TableOptions)
-        for_lines = {
-            "--n-best": given.n_best is not None,
-            "--scores": given.scores,
-            "--prefix-file": given.extra(PrefixOptions).prefix_file is not None,
-            "--alignments": given.extra(AlignmentOptions).alignments is not None,
-            "--errors": given.errors != "strict",
-            "--src-column": of_table.src_column is not None,
-            "--src-field": of_table.src_field is not None,
-        }
-        for name in (name for name, is_given in for_lines.items() if is_given):
+        for_lines = [name for name, _ in given.marked("lines")]
+        for name in [*for_lines, *(["--errors"] if given.errors != "strict" else [])]:
             yield f"{name} is for lines and tables, but -i names a document; leave it out"
 
     def open(self, given: TranslateOptions) -> "InputFormat":

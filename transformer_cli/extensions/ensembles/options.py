@@ -1,16 +1,19 @@
 """The option of ``translate`` and ``evaluate`` that adds models to the one that is named."""
 
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli.declaring import AnyTranslator, ExtraOptions, option
+from transformer_cli.cli.evaluate import EvaluateExtra, EvaluateOptions, ScoredText
 
 with lazy_imports():
     from transformer_cli.extensions.ensembles import report_entry
+
+if TYPE_CHECKING:
+    from transformer_cli.inference.translation import Notes
 
 _NAME = "--ensemble"
 
@@ -22,7 +25,7 @@ class EnsembleOptions(ExtraOptions):
     heading = "Search"
     ensemble: Annotated[
         list[Path] | None,
-        option("RUN", "Decode with this run too; repeatable.", _NAME, use="run", needs_torch=True),
+        option("RUN", "Decode with this run too; repeatable.", _NAME, marks=("run", "torch")),
     ] = None
 
     def check(self, given: Any) -> None:
@@ -43,12 +46,12 @@ class EnsembleOptions(ExtraOptions):
 
 
 @dataclass(frozen=True)
-class EvaluateEnsembleOptions(EnsembleOptions):
+class EvaluateEnsembleOptions(EnsembleOptions, EvaluateExtra):
     """The same for ``evaluate``."""
 
     heading = "Search and scores"
 
-    def open_notes(self, given: Any, scored: Any = None) -> "AbstractContextManager[Any]":
-        """Open what notes the models, if several are decoded."""
+    def notes(self, given: EvaluateOptions, scored: ScoredText) -> "Notes | None":
+        """Return what notes the models, if several are decoded."""
         paths = [run.as_posix() for run in self.ensemble or ()]
-        return nullcontext(report_entry.EnsembleNotes(paths) if paths else None)
+        return report_entry.EnsembleNotes(paths) if paths else None

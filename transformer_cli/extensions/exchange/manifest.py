@@ -33,5 +33,11 @@ provides = {
         },
         "hub": {"load": "to_hub:write_hub", "reader": "transformer-cli"},
     },
-    "tokenizer": {"marian": {"settings": "settings:MarianConfig", "load": "marian:Manifest"}},
+    "tokenizer": {
+        "marian": {
+            "settings": "settings:MarianConfig",
+            "load": "marian:Manifest",
+            "model": "sentencepiece",
+        }
+    },
 }

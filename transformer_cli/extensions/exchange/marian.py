@@ -38,12 +38,12 @@ class MarianTokenizer(SentencePieceTokenizer):
     def token(self, number: int) -> str:
         return self.vocabulary.tokens[number]
 
-    def _encode(self, text: str, **options: object) -> list[int]:
-        found = _CODE.match(text)
-        code, text = (found[0], text[found.end() :]) if found else ("", text)
+    def encode(self, line: str) -> list[int]:
+        found = _CODE.match(line)
+        code, text = (found[0], line[found.end() :]) if found else ("", line)
         # By their text, not their ids: a character that this side's model does not know may be a
         # piece of the other's.
-        pieces = self._processor.encode(text, out_type=str, **options)
+        pieces = self._processor.encode(text, out_type=str)
         return [self.vocabulary.id(piece) for piece in ([code] if code else []) + pieces]
 
     def _decode(self, ids: Sequence[int]) -> str:

@@ -22,7 +22,3 @@ class MarianConfig(TokenizerSection):
     @property
     def lowercase(self) -> bool:
         return False
-
-    @property
-    def may_sample(self) -> bool:
-        return True

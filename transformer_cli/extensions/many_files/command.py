@@ -23,11 +23,8 @@ from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.cli.translation import (
     InputFormat,
     RowFormat,
-    Translating,
     load_translator,
     open_format,
-    open_output,
-    write_rows,
 )
 from transformer_cli.extensions.many_files.options import ManyFilesOptions
 from transformer_cli.extensions.many_files.output_directory import (
@@ -123,7 +120,6 @@ class ManyFiles(InputFormat):
 
 def _check(given: TranslateOptions, inputs: Sequence[Path]) -> list[InputFormat]:
     """Make sure, before long work, that the options go with these files; return their formats."""
-    given.check_search()
     for problem in given.extra(ManyFilesOptions).find_problems(given):
         raise UsageError(f"translate: {problem}")
     check_outside_runs(given.output / "file", "-o", given.models)
@@ -159,8 +155,6 @@ def _output_name(form: InputFormat, path: Path) -> str:
 def _describe_all(given: TranslateOptions) -> dict[str, str]:
     """Return the options that all translations depend on, by name."""
     of_all: dict[str, str] = {"errors": given.errors}
-    if given.n_best_written is not None:
-        of_all["n_best"] = str(given.n_best_written)
     for each in given.extras:
         of_all |= each.fingerprint()
     return of_all
@@ -328,13 +322,14 @@ def _write(
         return form.translate_one(options, translator, watcher, check_unchanged)
     assert isinstance(form, RowFormat)
     long_lines: list[str] = []
-    with form.open_rows(options) as (rows, _):
-        job = Translating(options, translator, rows, form)
-        with _shared_file(options.output) if task.is_shared else open_output(job) as file:
-            watcher.progress(file.kept)
-            watching = watcher._replace(on_long_line=long_lines.append)
-            lines, messages = write_rows(job, file.write, watching, file.kept)
-            check_unchanged()
+    with (
+        form.open(options, translator) as job,
+        _shared_file(options.output) if task.is_shared else form.open_output(job) as file,
+    ):
+        watcher.progress(file.kept)
+        watching = watcher._replace(on_long_line=long_lines.append)
+        lines, messages = job.write(file.write, watching, file.kept)
+        check_unchanged()
     if long_lines:
         others = f"; {len(long_lines) - 1:,} more lines are too long" if long_lines[1:] else ""
         messages = [f"{long_lines[0]}{others}", *messages]

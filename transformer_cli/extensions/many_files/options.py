@@ -30,7 +30,7 @@ class ManyFilesOptions(InputOptions):
     def find_problems(self, given: TranslateOptions) -> Iterator[str]:
         """Yield what is wrong with options that are for one file."""
         of_one = "is for one file, but -i names many; leave it out"
-        for name, _ in given.extra_paths("writes"):
+        for name, _ in given.marked("writes"):
             yield f"{name} {of_one}"
 
     def open(self, given: TranslateOptions) -> "InputFormat":

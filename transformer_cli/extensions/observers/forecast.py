@@ -32,7 +32,7 @@ from transformer_cli.inference.translation import ignore, never
 from transformer_cli.model.device import empty_cache
 from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID
 from transformer_cli.training.loss import GradientAccumulator
-from transformer_cli.training.optimizer import Optimizer, learning_rate
+from transformer_cli.training.optimizer import Optimizer
 from transformer_cli.training.trainer import Trainer
 
 PROBED = 5  # maximum number of trial batches
@@ -145,7 +145,7 @@ class Trial:
         self._gradients = GradientAccumulator(
             self._model, self._config, trainer.precision, 0, SINGLE_PROCESS
         )
-        self._rate = learning_rate(self._config.schedule, trainer.d_model, 1, trainer.total_steps)
+        self._rate = self._config.schedule.rate(1, trainer.total_steps, trainer.d_model)
 
     def step(self, batches: Sequence[Batch]) -> None:
         """Update the copy; raise TrainingError if that is not finite and must not be skipped."""

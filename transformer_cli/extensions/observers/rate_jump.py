@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from transformer_cli.config.schema import TrainingConfig
-from transformer_cli.training.optimizer import last_step, learning_rate
+from transformer_cli.training.optimizer import last_step
 from transformer_cli.training.session import Observer
 from transformer_cli.training.summary import PlannedTraining, Row
 
@@ -37,6 +37,6 @@ def rate_jump(
     old_end, new_end = last_step(old, steps_per_epoch), last_step(new, steps_per_epoch)
     if not 0 < step < new_end:
         return None
-    planned = learning_rate(new.schedule, d_model, step + 1, old_end)
-    now = learning_rate(new.schedule, d_model, step + 1, new_end)
-    return None if planned == now else (learning_rate(old.schedule, d_model, step, old_end), now)
+    planned = new.schedule.rate(step + 1, old_end, d_model)
+    now = new.schedule.rate(step + 1, new_end, d_model)
+    return None if planned == now else (old.schedule.rate(step, old_end, d_model), now)

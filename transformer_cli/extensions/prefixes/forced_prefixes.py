@@ -1,9 +1,10 @@
 """Translations that begin with given prefixes."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeVar
+from itertools import chain, pairwise
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from jaxtyping import Float, Int
@@ -12,7 +13,7 @@ from torch import Tensor
 from transformer_cli.base.errors import InputError
 from transformer_cli.inference.engine import Constraint, SearchOptions
 from transformer_cli.inference.search import pad
-from transformer_cli.inference.translation import EncodedLine, Pieces
+from transformer_cli.inference.translation import NOBODY, EncodedLine, Pieces, Translation, Watcher
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.text.lines import is_blank
 from transformer_cli.text.protocol import Tokenizer
@@ -44,9 +45,18 @@ class PrefixedLine(EncodedLine):
     prefix_ids: list[int] = field(default_factory=list)
 
 
-def with_prefixes(translator: Translator) -> Translator:
-    """Return a translator that forces the prefixes of lines that are ``PrefixedText``."""
-    return translator.extended_by(_ForcingTranslator)
+AddPrefixes = Callable[[Iterable[Sequence[str]], int], Iterable[Sequence[str]]]
+"""Makes ``PrefixedText`` of the lines of chunks, given the number of the first line."""
+
+
+def with_prefixes(translator: Translator, add_prefixes: AddPrefixes | None = None) -> Translator:
+    """Return a translator that forces the prefixes of lines that are ``PrefixedText``.
+
+    ``add_prefixes`` is what gives ``translate_chunks`` such lines.
+    """
+    if add_prefixes is None:
+        return translator.extended_by(_ForcingTranslator)
+    return translator.extended_by(_PairingTranslator, add_prefixes=staticmethod(add_prefixes))
 
 
 class _ForcingTranslator(TextTranslator[Any]):
@@ -97,6 +107,26 @@ class _ForcingTranslator(TextTranslator[Any]):
             next(texts)
             yield _continue_prefix(self.tokenizers.tgt, line, pieces[0].ids, tokens)
         yield from texts
+
+
+class _PairingTranslator(_ForcingTranslator):
+    """Gives lines their prefixes too."""
+
+    add_prefixes: ClassVar[AddPrefixes]
+
+    def translate_chunks(
+        self,
+        chunks: Iterable[Sequence[str]],
+        n_best: int | None = None,
+        first_line: int = 1,
+        reads_ahead: bool = False,
+        watcher: Watcher = NOBODY,
+    ) -> Iterator[list[list[Translation]]]:
+        """Translate chunks of lines, each with its prefix."""
+        prefixed = type(self).add_prefixes(chunks, first_line)
+        if reads_ahead:  # so that too many prefixes for a short text are found before it is written
+            prefixed = (chunk for chunk, _ in pairwise(chain(prefixed, [()])))
+        return super().translate_chunks(prefixed, n_best, first_line, reads_ahead, watcher)
 
 
 def _continue_prefix(

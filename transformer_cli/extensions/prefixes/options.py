@@ -1,14 +1,16 @@
 """The option of ``translate`` that says what translations begin with."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
 from transformer_cli.base.errors import InputError, UsageError
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli.declaring import AnyTranslator, ExtraOptions, option
+from transformer_cli.config.choices import DecodingErrors
 
 with lazy_imports():
     from transformer_cli.base import files
@@ -26,13 +28,16 @@ class PrefixOptions(ExtraOptions):
     heading = "Input and output"
     prefix_file: Annotated[
         Path | None,
-        option("FILE", "Forced target prefixes, one a line.", use="reads", needs_torch=True),
+        option("FILE", "Forced target prefixes, one a line.", marks=("reads", "torch", "lines")),
     ] = None
 
     def check(self, given: Any) -> None:
         """Raise a UsageError if lines and prefixes are both standard input."""
         if str(given.input_) == str(self.prefix_file) == "-":
             raise UsageError(f"translate: -i and {_NAME} are both standard input; name a file")
+        if self.prefix_file is not None and not _is_stream(self.prefix_file):
+            with translation.open_input(self.prefix_file, _NAME):
+                pass  # or it is missing
 
     def check_one(self, given: Any) -> None:
         """Raise a UsageError for one of many files."""
@@ -42,33 +47,42 @@ class PrefixOptions(ExtraOptions):
     def fingerprint(self) -> dict[str, str]:
         """Return the prefixes' sum, if they can be read again."""
         path = self.prefix_file
-        is_kept = path is not None and str(path) != "-" and not files.is_stream(path)
-        return {"prefixes": files.sha256(path)} if path and is_kept else {}
+        return {"prefixes": files.sha256(path)} if path and not _is_stream(path) else {}
 
     def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
         """Return a translator that forces prefixes."""
-        return translator if self.prefix_file is None else forced_prefixes.with_prefixes(translator)
-
-    @contextmanager
-    def open_rows(self, rows: Iterator[Any], given: Any) -> Iterator[Iterator[Any]]:
-        """Open the file; yield the rows, each with its prefix."""
         if self.prefix_file is None:
-            yield rows
-            return
-        name = str(self.prefix_file)
-        with translation.open_input(self.prefix_file, _NAME) as raw:
-            starts = lines.decode_lines(lines.bounded_lines(raw, name), name, given.errors)
-            yield _pair(rows, starts, name)
+            return translator
+        add_prefixes = partial(_add_prefixes, self.prefix_file, given.errors)
+        return forced_prefixes.with_prefixes(translator, add_prefixes)
 
 
-def _pair(rows: Iterator[Any], starts: Iterator[str], name: str) -> Iterator[Any]:
-    """Yield rows whose text knows its prefix; InputError: there are fewer or more prefixes."""
-    advice = "give a line, empty or not, for each of the input's"
-    number = 0
-    for number, row in enumerate(rows, start=1):
-        if (start := next(starts, None)) is None:
-            raise InputError(f"{name}: ends before line {number:,}, which the input has; {advice}")
-        yield row._replace(text=forced_prefixes.PrefixedText(row.text, start, number))
-    if next(starts, None) is not None:
-        where = f"goes on with line {number + 1:,}, which the input does not have"
-        raise InputError(f"{name}: {where}; {advice}")
+def _add_prefixes(
+    path: Path, errors: DecodingErrors, chunks: Iterable[Sequence[str]], first_line: int
+) -> Iterator[Sequence[str]]:
+    """Yield chunks whose lines know their prefixes; InputError: these are fewer or more.
+
+    The first of them is line ``first_line`` of the input.
+    """
+    name, advice = str(path), "give a line, empty or not, for each of the input's"
+    with translation.open_input(path, _NAME) as raw:
+        decoded = lines.decode_lines(lines.bounded_lines(raw, name), name, errors)
+        starts = islice(enumerate(decoded, start=1), first_line - 1, None)
+        for chunk in chunks:
+            paired = [
+                forced_prefixes.PrefixedText(text, start, number)
+                for text, (number, start) in zip(chunk, starts, strict=False)
+            ]
+            if len(paired) < len(chunk):
+                missing = first_line + len(paired)
+                where = f"ends before line {missing:,}, which the input has"
+                raise InputError(f"{name}: {where}; {advice}")
+            first_line += len(chunk)
+            yield paired
+        if next(starts, None) is not None:
+            where = f"goes on with line {first_line:,}, which the input does not have"
+            raise InputError(f"{name}: {where}; {advice}")
+
+
+def _is_stream(path: Path) -> bool:
+    return str(path) == "-" or files.is_stream(path)

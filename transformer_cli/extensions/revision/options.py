@@ -22,9 +22,10 @@ class RevisionOptions(ExtraOptions):
 
     def check(self, given: Any) -> None:
         """Raise a UsageError if scores are asked for and the line itself may be written."""
-        if self.fallback is not None and given.n_best_written is not None:
+        if self.fallback is not None and given.marked("scores"):
             raise UsageError(
-                "translate: --n-best and --scores write what the model says; leave out --fallback"
+                f"translate: {given.marked('scores')[0][0]} writes what the model says; leave out "
+                "--fallback"
             )
 
     def check_one(self, given: Any) -> None:
@@ -37,7 +38,7 @@ class RevisionOptions(ExtraOptions):
 
         reviser = doubts.Doubts(
             doubts.DoubtFinder(translator.config.data.tgt_lang, doubts.may_copy(translator)),
-            is_raw=given.n_best_written is not None,
+            is_raw=bool(given.marked("scores")),
             falls_back=self.fallback is not None,
         )
         return replace(translator, revisers=(*translator.revisers, reviser))

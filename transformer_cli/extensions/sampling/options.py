@@ -17,16 +17,16 @@ class SamplingOptions(ExtraOptions):
 
     heading = "Search"
     sample: Annotated[
-        int | None, option("SEED", "Sample tokens, with this seed.", min=0, needs_torch=True)
+        int | None, option("SEED", "Sample tokens, with this seed.", min=0, marks=("torch",))
     ] = None
 
     def check(self, given: Any) -> None:
-        """Raise a UsageError if a beam is asked for, which sampling has not."""
-        if self.sample is not None and max(given.n_best or 1, given.beam_size or 1) > 1:
-            raise UsageError(
-                "translate: --sample draws one translation of a line; leave out --beam-size and "
-                "--n-best"
-            )
+        """Raise a UsageError if several translations of a line are asked for."""
+        asked = [("--beam-size", given.beam_size or 1), *given.marked("scores")]
+        for name, count in asked if self.sample is not None else ():
+            if count > 1:
+                problem = f"--sample draws one translation of a line; leave out {name}"
+                raise UsageError(f"translate: {problem}")
 
     def check_one(self, given: Any) -> None:
         """Raise the same for one of many files."""

@@ -6,6 +6,7 @@ provides = {
         "sentencepiece_file": {
             "settings": "settings:SentencePieceFileConfig",
             "load": "sentencepiece_file:Manifest",
+            "model": "sentencepiece",
         },
         "huggingface": {"settings": "settings:HuggingFaceConfig", "load": "huggingface:Manifest"},
     }

@@ -26,8 +26,8 @@ class SentencePieceFileTokenizer(SentencePieceTokenizer):
     def _check_specials(self, source: Path) -> None:
         """Accept any: ``IdMap`` knows their ids."""
 
-    def _encode(self, text: str, **options: object) -> list[int]:
-        return self._id_map.to_run(super()._encode(text, **options))
+    def encode(self, line: str) -> list[int]:
+        return self._id_map.to_run(super().encode(line))
 
     def _decode(self, ids: Sequence[int]) -> str:
         return str(self._processor.decode(self._id_map.to_model(ids)))

@@ -60,10 +60,6 @@ class SentencePieceFileConfig(FilesSection):
     tgt_model: FilePath | None = setting(None, "the same for the target side only")
     lowercase: bool = setting(False, "lowercase both sides, output included")
 
-    @property
-    def may_sample(self) -> bool:
-        return True  # the model itself tells, when it is opened
-
 
 class HuggingFaceConfig(FilesSection):
     """A Hugging Face tokenizer.json made elsewhere: WordPiece, BPE or unigrams, say."""

@@ -3,17 +3,24 @@
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from validating import refusal
 
 from transformer_cli.config.schema import Config
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
-from transformer_cli.data.augmentation import BpeDropout
 from transformer_cli.data.batches import Batch, EpochBatches
 from transformer_cli.data.store import EncodedText, TokenArray
+from transformer_cli.extensions.augmentation.bpe_dropout import (
+    BpeDropout,
+    Subwords,
+    build_bpe_dropout,
+)
+from transformer_cli.extensions.constraints.reserved import ReservedTokenizers
 from transformer_cli.text.protocol import EOS_ID, PAD_ID, Tokenizers
 from transformer_cli.text.sentencepiece import SentencePieceTokenizer, learn_model
 from transformer_cli.training.preparation import build_augmentation
@@ -26,6 +33,7 @@ SETTINGS = SentencePieceConfig(kind="sentencepiece", vocab_size=310, lowercase=T
 BPE = SentencePieceTokenizer(
     learn_model(SETTINGS, LINES, "training text"), SETTINGS.lowercase, Path("joint.model")
 )
+SUBWORDS = Subwords(BPE)
 
 
 def encoded(lines: Sequence[str]) -> EncodedText:
@@ -39,7 +47,7 @@ def sentences(store: TokenArray) -> list[list[int]]:
 
 def test_the_text_stays_and_its_cuts_change() -> None:
     whole = [BPE.encode(line) for line in LINES[:50]]
-    cut = BPE.sample(whole, rate=0.2, seed=1)
+    cut = SUBWORDS.sample(whole, rate=0.2, seed=1)
     assert list(map(BPE.decode, cut)) == list(map(BPE.decode, whole))
     assert sum(map(len, cut)) > 1.2 * sum(map(len, whole))
     assert cut != whole
@@ -47,14 +55,14 @@ def test_the_text_stays_and_its_cuts_change() -> None:
 
 def test_a_seed_decides_the_cuts_whatever_was_drawn_before() -> None:
     whole = [BPE.encode(line) for line in LINES[:50]]
-    first = BPE.sample(whole, rate=0.2, seed=1)
-    other = BPE.sample(whole, rate=0.2, seed=2)
-    assert BPE.sample(whole, rate=0.2, seed=1) == first != other
+    first = SUBWORDS.sample(whole, rate=0.2, seed=1)
+    other = SUBWORDS.sample(whole, rate=0.2, seed=2)
+    assert SUBWORDS.sample(whole, rate=0.2, seed=1) == first != other
 
 
 def test_a_higher_rate_cuts_more() -> None:
     whole = [BPE.encode(line) for line in LINES]
-    tokens = [sum(map(len, BPE.sample(whole, rate, seed=1))) for rate in (0.01, 0.1, 0.3)]
+    tokens = [sum(map(len, SUBWORDS.sample(whole, rate, seed=1))) for rate in (0.01, 0.1, 0.3)]
     assert tokens == sorted(tokens)
     assert tokens[0] < tokens[2]
 
@@ -62,7 +70,8 @@ def test_a_higher_rate_cuts_more() -> None:
 def test_each_side_has_its_rate() -> None:
     text = encoded(LINES[:50])
     for rates in ((0.3, 0.0), (0.0, 0.3)):
-        sampled = BpeDropout(BPE, BPE, *rates, max_length=100)(text, 5)
+        src, tgt = (SUBWORDS if rate else None for rate in rates)
+        sampled = BpeDropout(src, tgt, *rates, max_length=100)(text, 5)
         for side, rate in ((sampled.src, rates[0]), (sampled.tgt, rates[1])):
             assert (sentences(side) == sentences(text.src)) == (rate == 0.0)
 
@@ -70,7 +79,7 @@ def test_each_side_has_its_rate() -> None:
 def test_a_sentence_that_would_be_too_long_stays_as_it_is() -> None:
     text = encoded(LINES[:50])
     longest = int(text.src.lengths.max())
-    sampled = BpeDropout(BPE, BPE, 0.5, 0.0, max_length=longest)(text, 5)
+    sampled = BpeDropout(SUBWORDS, None, 0.5, 0.0, max_length=longest)(text, 5)
     assert sampled.src.lengths.max() <= longest
     kept = [a == b for a, b in zip(sentences(sampled.src), sentences(text.src), strict=True)]
     assert any(kept)
@@ -81,7 +90,7 @@ def test_a_sentence_with_an_unknown_character_stays_as_it_is() -> None:
     model = learn_model(settings, LINES, "training text")
     tokenizer = SentencePieceTokenizer(model, settings.lowercase, Path("joint.model"))
     store = TokenArray.from_sentences(map(tokenizer.encode, ["Die Männer Ω", "Die Männer"]))
-    sampled = BpeDropout(tokenizer, tokenizer, 0.5, 0.0, max_length=100)
+    sampled = BpeDropout(Subwords(tokenizer), None, 0.5, 0.0, max_length=100)
     (unknown, _), (old, _) = (
         sentences(side) for side in (sampled(EncodedText(store, store), 5).src, store)
     )
@@ -89,7 +98,7 @@ def test_a_sentence_with_an_unknown_character_stays_as_it_is() -> None:
 
 
 def batches(text: EncodedText, epoch: int, first: int = 0) -> list[Batch]:
-    sampler = BpeDropout(BPE, BPE, 0.2, 0.1, max_length=100)
+    sampler = BpeDropout(SUBWORDS, SUBWORDS, 0.2, 0.1, max_length=100)
     return list(EpochBatches(text, 200, 1, sampler).iter_epoch(epoch, first))
 
 
@@ -130,21 +139,54 @@ def test_settings_ask_for_it(side: str) -> None:
         "training": {f"{side}_bpe_dropout": 0.1, "max_length": 9},
     }
     store: Any = None  # which only terms are drawn from
-    sampling = build_augmentation(Config.model_validate(values), Tokenizers(BPE, BPE), store)
+    sampling = build_bpe_dropout(Config.model_validate(values), Tokenizers(BPE, BPE), store)
+    assert sampling is not None
     rates = (0.1, 0.0) if side == "src" else (0.0, 0.1)
-    assert sampling == BpeDropout(BPE, BPE, *rates, max_length=9)
+    assert (sampling.src_rate, sampling.tgt_rate, sampling.max_length) == (*rates, 9)
+    assert (sampling.src is None, sampling.tgt is None) == (side == "tgt", side == "src")
     plain = Config.model_validate(values | {"training": {}})
     assert build_augmentation(plain, Tokenizers(BPE, BPE), store) is None
+
+
+def test_reserved_ids_stay_where_they_are() -> None:
+    both = ReservedTokenizers.of(Tokenizers(BPE, BPE), ["printf"], ["news"])
+    tokenizer = both.tagged("news").src
+    source = both.tagged("news").encode_source("%s: Straßenbahn Hundehütte %d")
+    ids = [*source.start, *source.ids]
+    sampled, empty = Subwords(tokenizer).sample([ids, []], 0.5, 1)
+    assert empty == []
+    assert len(sampled) > len(ids)
+    reserved = [number for number in ids if number >= BPE.size]
+    assert [number for number in sampled if number >= BPE.size] == reserved
+    assert (sampled[0], sampled[1]) == (ids[0], ids[1])
+    filled = [tokenizer.filled_tokens(each, source.values) for each in (ids, sampled)]
+    assert tokenizer.detokenize(sampled, filled[1]) == tokenizer.detokenize(ids, filled[0])
+
+
+@pytest.mark.long
+def test_two_threads_draw_as_one_does() -> None:
+    # The prefetching of batches samples on a thread, while the forecast does on the main one.
+    sentences = [BPE.encode(line) for line in LINES[:60]]
+
+    def sample(seed: int) -> list[list[int]]:
+        return SUBWORDS.sample(sentences, 0.5, seed)
+
+    seeds = range(20)
+    expected = [sample(seed) for seed in seeds]
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(sample, seeds)) == expected
+    assert len(set(map(str, expected))) > 15
 
 
 DRAW = """
 import sys
 from pathlib import Path
 
+from transformer_cli.extensions.augmentation.bpe_dropout import Subwords
 from transformer_cli.text.sentencepiece import SentencePieceTokenizer
 
 tokenizer = SentencePieceTokenizer(Path(sys.argv[1]).read_bytes(), True, Path("joint.model"))
-print(tokenizer.sample([tokenizer.encode("Straßenbahnhofhund hutlos")] * 20, 0.3, 7))
+print(Subwords(tokenizer).sample([tokenizer.encode("Straßenbahnhofhund hutlos")] * 20, 0.3, 7))
 """
 
 
@@ -157,5 +199,25 @@ def test_a_seed_decides_the_cuts_in_every_process(tmp_path: Path) -> None:
         for _ in range(2)
     ]
     assert drawn[0].stdout == drawn[1].stdout
-    cuts = BPE.sample([BPE.encode("Straßenbahnhofhund hutlos")] * 20, 0.3, 7)
+    cuts = SUBWORDS.sample([BPE.encode("Straßenbahnhofhund hutlos")] * 20, 0.3, 7)
     assert drawn[0].stdout.decode() == f"{cuts}\n"
+
+
+# --- tokenizers without merges --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "tokenizer",
+    [
+        "{kind: words}",
+        "{kind: sentencepiece, model_type: unigram}",
+        "{kind: huggingface, file: tokenizer.json}",
+    ],
+)
+@pytest.mark.parametrize("side", ["src", "tgt"])
+def test_bpe_dropout_needs_merges(tokenizer: str, side: str) -> None:
+    refused = refusal(
+        f"data: {{kind: toy}}\ntokenizer: {tokenizer}\ntraining: {{{side}_bpe_dropout: 0.1}}\n"
+    )
+    assert "bpe_dropout" in refused
+    assert "model_type: bpe" in refused

@@ -1,0 +1,47 @@
+"""Text of several sources, one after another."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+
+from transformer_cli.data.corpus import Pairs, PairSource
+
+
+@dataclass(frozen=True)
+class ConcatenatedSources(PairSource):
+    """Pairs of several sources, concatenated."""
+
+    sources: tuple[PairSource, ...]
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """Yield each pair of lines, in order, blank ones included."""
+        for source in self.sources:
+            yield from source.pairs()
+
+    def source_sha256(self) -> str:
+        """Return a SHA-256 of the sources' own."""
+        sums = "".join(source.source_sha256() for source in self.sources)
+        return hashlib.sha256(sums.encode()).hexdigest()
+
+    def mtime_key(self) -> str | None:
+        """Return all sources' keys, if each has one."""
+        keys = [source.mtime_key() for source in self.sources]
+        return None if None in keys else "; ".join(map(str, keys))
+
+    def blocks(self) -> Iterator[Pairs]:
+        """Cut each source by itself."""
+        return chain.from_iterable(source.blocks() for source in self.sources)
+
+
+@dataclass(frozen=True)
+class ExtendedText(ConcatenatedSources):
+    """The split ``train``, and sources that are added to it."""
+
+    names: tuple[str, ...]
+    """Of the added sources."""
+
+    @property
+    def parts(self) -> dict[str, PairSource]:
+        """All sources by name."""
+        return dict(zip(("train", *self.names), self.sources, strict=True))

@@ -1,0 +1,24 @@
+"""A translator whose lines are JSON: the best translations of each, with their scores."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from transformer_cli.inference.translation import Translation
+from transformer_cli.inference.translator import TextTranslator
+
+
+class ScoringTranslator(TextTranslator[Any]):
+    """Writes translations with their scores."""
+
+    def to_line(self, number: int, found: Sequence[Translation]) -> str:
+        """Return the translations of a line as one JSON object."""
+        shown = [
+            {
+                "text": one.text,
+                "score": round(one.score, 4),
+                "log_probability": round(one.log_probability, 4),
+            }
+            for one in found
+        ]
+        return json.dumps({"line": number, "translations": shown}, ensure_ascii=False)

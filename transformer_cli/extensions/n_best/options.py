@@ -1,0 +1,57 @@
+"""Options of ``translate`` that have several translations of a line written, and their scores."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from transformer_cli.base.errors import UsageError
+from transformer_cli.cli.declaring import AnyTranslator, ExtraOptions, flag, option
+
+
+@dataclass(frozen=True)
+class ScoreOptions(ExtraOptions):
+    """How many translations of a line are written with their scores, as JSON."""
+
+    heading = "Search"
+    n_best: Annotated[
+        int | None,
+        option(
+            "N",
+            "Write the N best with scores, as JSON; widens the beam.",
+            marks=("lines", "scores"),
+            min=1,
+        ),
+    ] = None
+    scores: Annotated[
+        bool, flag("Write its score too, as JSON.", "--scores", marks=("lines", "scores"))
+    ] = False
+
+    @property
+    def count(self) -> int | None:
+        """Number of translations that are written; None: one without its score."""
+        return self.n_best or (1 if self.scores else None)
+
+    def check(self, given: Any) -> None:
+        """Raise a UsageError if the beam that is asked for does not hold as many."""
+        n_best, beam_size = self.n_best, given.beam_size
+        if n_best is not None and beam_size is not None and n_best > beam_size:
+            raise UsageError(
+                f"translate: a beam of {beam_size} does not hold the {n_best} best; raise "
+                "--beam-size, or leave it out"
+            )
+
+    def check_one(self, given: Any) -> None:
+        """Raise the same for one of many files."""
+        self.check(given)
+
+    def fingerprint(self) -> dict[str, str]:
+        """Return the number, as one best translation with its score is what --scores writes."""
+        return {} if self.count is None else {"n_best": str(self.count)}
+
+    def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
+        """Return a translator that finds as many, and writes them."""
+        if self.count is None:
+            return translator
+        from transformer_cli.extensions.n_best.json_lines import ScoringTranslator
+
+        wide = translator.with_search(max(self.count, translator.decoding.beam_size))
+        return wide.extended_by(ScoringTranslator, n_best=self.count)

@@ -4,13 +4,9 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
 
 from transformer_cli.base.errors import make_visible
 from transformer_cli.base.messages import bar, printable
-
-if TYPE_CHECKING:
-    pass
 
 # Errors from below cli/ name a parameter as Python does, `beam_size` say; on the command line it
 # is an option. Text that a message quotes stays as it is.

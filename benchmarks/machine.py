@@ -5,7 +5,7 @@ import platform
 from datetime import UTC, datetime
 from importlib.metadata import version
 
-from transformer_cli.base.ranks import count_cores
+from transformer_cli.base.workers import count_cores
 from transformer_cli.extensions.bench.machine import describe_processor
 
 

@@ -34,6 +34,7 @@ from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import load_config
 from transformer_cli.data.kinds import default_split, load_split
 from transformer_cli.data.store import EncodedText
+from transformer_cli.extensions.distributed.torchrun import ConnectedRanks
 from transformer_cli.extensions.stores.multi30k import find
 from transformer_cli.inference.loading import ComputeOptions, load_translator
 from transformer_cli.model.device import choose_device
@@ -304,7 +305,7 @@ def several(setting: Setting) -> Iterator[Row]:
         )
         try:
             # Two are claimed, so that the trainer reduces gradients; clipping undoes their scale.
-            ranks = Ranks(rank=0, size=2, group=dist.new_group(backend="gloo"))
+            ranks = ConnectedRanks(rank=0, size=2, group=dist.new_group(backend="gloo"))
             config = setting.config(SMALL_MODEL, "training.max_steps=10", "training.epochs=100")
             trainer = open_corpus(setting).trainer(config, pairs=2000, ranks=ranks)
             losses = [step.loss / step.tgt_tokens for step in trainer.steps()]

@@ -1,13 +1,12 @@
 """What `--overwrite` may not write over, and what becomes of the run that was there."""
 
-import os
 import signal
 from functools import partial
 from pathlib import Path
 
 import pytest
 from cli.conftest import TINY, Training
-from cli.process import assert_refused, run, run_ranks, signal_at
+from cli.process import assert_refused, run, signal_at
 from cli.same import assert_same_run
 from cli.test_train import contents
 from installed import RECORDS
@@ -164,32 +163,3 @@ def test_a_run_started_anew_from_its_own_settings(training: Training, own_run: P
     assert finished.code == 0, finished.err
     assert_same_run(own_run, training.run)
     assert {name: (own_run / name).read_bytes() for name in RECORDS} == records
-
-
-def kill_the_second(rank: int) -> None:
-    if rank == 1:
-        signal_at(TRAINER, "_update", 5)
-
-
-def start_again(rank: int) -> None:
-    os.environ["TORCHELASTIC_RESTART_COUNT"] = "1"
-
-
-@pytest.mark.long
-def test_started_again_by_torchrun_it_goes_on_with_the_new_run(
-    training: Training, own_run: Path
-) -> None:
-    before = contents(own_run)
-    command = ("train", training.config, "--run-dir", own_run, "--overwrite")
-
-    steps = ("--set", "training.max_steps=20")
-    killed = run_ranks(2, *command, *steps, before=kill_the_second)
-    assert [each.code for each in killed] == [1, -signal.SIGKILL]
-    finished = run_ranks(2, *command, *steps, before=start_again)
-    assert [each.code for each in finished] == [0, 0], finished[0].err
-    assert "resuming" not in finished[0].err
-    assert [path.name for path in sorted((own_run / "checkpoints").iterdir())] == [
-        "step-00000010",
-        "step-00000020",
-    ]
-    assert contents(renamed(own_run)) == before

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from transformer_cli.base.errors import UsageError
-from transformer_cli.base.ranks import Ranks
 from transformer_cli.model.device import choose_device, choose_precision
 
 is_cudnn_on: Callable[[], bool] = torch.backends.cuda.cudnn_sdp_enabled
@@ -87,11 +86,6 @@ def test_mps_computes_in_float32(apple: torch.device) -> None:
     assert choose_precision("auto", apple) == torch.float32
     with pytest.raises(UsageError, match="`precision` bfloat16: MPS computes in float32"):
         choose_precision("bfloat16", apple)
-
-
-def test_mps_is_for_one_process(apple: torch.device) -> None:
-    with pytest.raises(UsageError, match="`device` mps: works in one process"):
-        choose_device("mps", Ranks(size=2))
 
 
 def test_no_mps() -> None:

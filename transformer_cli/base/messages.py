@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from transformer_cli.base.errors import make_visible, shorten_middle
 from transformer_cli.base.locations import hide_credentials
-from transformer_cli.base.ranks import Ranks
+from transformer_cli.base.ranks import find_ranks
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -21,7 +21,7 @@ _MAX_LINE = 1000
 
 def log(message: str) -> None:
     """Write one line to stderr, above any bar, on the main rank."""
-    if Ranks.from_env().is_main:
+    if find_ranks().is_main:
         _write(message)
 
 
@@ -56,7 +56,7 @@ def bar(
     # A notebook's commands have a terminal too, but it cannot move its cursor up from a nested
     # bar. jupyter_client sets this for kernels.
     is_notebook = "JPY_PARENT_PID" in os.environ
-    is_shown = Ranks.from_env().is_main and not is_notebook and not hidden
+    is_shown = find_ranks().is_main and not is_notebook and not hidden
     return tqdm(
         items,
         make_visible(label),

@@ -9,6 +9,7 @@ here. It gets the value of the option that asks for it, and a place that the wor
 An entry without an option is used where nothing is asked for.
 """
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import AbstractContextManager
@@ -57,3 +58,10 @@ class SerialExecutor(Executor):
     def map(self, fn: Callable[..., Any], *iterables: Iterable[Any], **_: Any) -> Iterator[Any]:
         """Yield each result, so that one who shows progress has some to show."""
         return map(fn, *iterables)
+
+
+def count_cores() -> int:
+    """Return the number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

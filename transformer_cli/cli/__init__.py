@@ -21,7 +21,7 @@ from transformer_cli.base.errors import (
     did_you_mean,
 )
 from transformer_cli.base.packages import __version__, lazy_imports, no_collection
-from transformer_cli.base.ranks import Ranks, RanksError, is_lost_process
+from transformer_cli.base.ranks import SINGLE_PROCESS, find_ranks
 from transformer_cli.cli.declaring import Declared, GroupedCommand
 from transformer_cli.cli.display import print_error
 from transformer_cli.cli.process import (
@@ -186,17 +186,15 @@ def main() -> NoReturn:
 
 
 def _run() -> int:
-    arguments = sys.argv[1:]
+    arguments, ranks = sys.argv[1:], SINGLE_PROCESS
     try:
-        # Several processes would all do the same work and write to the same place.
-        alone = arguments and arguments[0] != "train"
-        if alone and not arguments[0].startswith("-") and Ranks.from_env().size > 1:
-            raise UsageError(f"{arguments[0]}: works in one process; start it without torchrun")
+        ranks = find_ranks()
+        if arguments and not arguments[0].startswith("-"):
+            ranks.check_command(arguments[0])
         code = app(arguments or ["--help"], standalone_mode=False)
     except TransformerCliError as error:
         # An error that every rank finds is reported once per machine.
-        first = Ranks.from_env().local_rank == 0
-        if first or not isinstance(error, UsageError | ConfigError | TrainingError):
+        if ranks.local_rank == 0 or not isinstance(error, UsageError | ConfigError | TrainingError):
             print_error(str(error), error.others if isinstance(error, ConfigError) else ())
         return error.exit_code
     except typer.TyperException as error:
@@ -214,11 +212,8 @@ def _run() -> int:
 
 def _describe(error: Exception) -> str | None:
     """Return a message about an error of the machine; None: the error is a bug."""
-    # NCCL's errors may be both of the first two.
     if (shortage := find_shortage(error)) is not None:
         return shortage
-    if is_lost_process(error):
-        return str(RanksError.of(error))
     if not isinstance(error, OSError):
         return None
     is_named = error.filename is not None and error.strerror is not None

@@ -13,7 +13,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from transformer_cli.base.errors import is_out_of_memory
-from transformer_cli.base.ranks import Ranks
+from transformer_cli.base.ranks import find_ranks
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer
@@ -102,9 +102,9 @@ class StopRequest:
 def stop_requests(message: str) -> Iterator[StopRequest]:
     """Take signals for a request to stop, answered by ``message``; the second one exits at once."""
     request, requested_at = StopRequest(), 0.0
-    # torchrun, among others, forwards signals that its processes may have received as well: Slurm
+    # What starts several processes forwards signals that they may have received as well. Slurm
     # sends its own to all of a job.
-    is_forwarded = Ranks.from_env().size > 1 or "SLURM_JOB_ID" in os.environ
+    is_forwarded = find_ranks().size > 1 or "SLURM_JOB_ID" in os.environ
     echo = _ECHO_SECONDS if is_forwarded else 0.0
 
     def handle(number: int, frame: FrameType | None) -> None:

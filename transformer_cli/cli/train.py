@@ -13,7 +13,7 @@ import typer
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.messages import bar, duration, log
 from transformer_cli.base.packages import lazy_imports
-from transformer_cli.base.ranks import Ranks
+from transformer_cli.base.ranks import find_ranks
 from transformer_cli.base.registry import entries
 from transformer_cli.cli import options
 from transformer_cli.cli.declaring import declared_by
@@ -61,7 +61,7 @@ def train(given: TrainOptions) -> None:
         if isinstance(extra, TrainExtra):
             run = partial(extra.around, run)
     text = run(given)
-    if Ranks.from_env().is_main:
+    if find_ranks().is_main:
         say(text)
 
 
@@ -84,23 +84,16 @@ def _make_request(given: TrainOptions) -> "preparation.TrainRequest":
     if given.config is None:
         raise UsageError("CONFIG: missing; give a configuration")
     run = directory.RunDirectory(options.run_directory(given.config, given.run_dir))
-    ranks = Ranks.from_env()
+    ranks = find_ranks()
     config, root = yaml.load_settings(given.config, given.set_ or [])
     kinds.check_has_text(config.data, given.config)
-    if given.overwrite and ranks.machines > 1:
-        # torchrun does not say how often it has started a training there.
-        raise UsageError(
-            "--overwrite: not on several machines, where torchrun may start it twice; remove "
-            f"{run.path} yourself, or choose another --run-dir"
-        )
+    starts_again = given.overwrite and ranks.may_overwrite(run.path)
     files = yaml.list_base_files(given.config)
     if given.dry_run:
         run.check_is_run_or_empty()
     elif ranks.is_main:
         directory.check_unlocked(run)
     directory.check_config_files(run.path, files)
-    # Restarted by torchrun, it would rename what was trained before the restart.
-    starts_again = given.overwrite and not ranks.restarts
     if not starts_again:
         initialize.check_resumable(run, config)
     return preparation.TrainRequest(
@@ -122,8 +115,8 @@ def _open_training(
     config, run = request.config, request.run
     devices.use_threads(given.threads)
     devices.bound_kernel_caches()
-    ranks = Ranks.from_env()
-    device = devices.choose_device(given.device, ranks)
+    ranks = find_ranks()
+    device = ranks.place(devices.choose_device(given.device))
     # Before any text is read, which may take hours.
     observers: list[sessions.Observer] = [e.load()() for e in entries("observer").values()]
     for observer in observers:
@@ -187,7 +180,7 @@ def _run(planned: "summary.PlannedTraining") -> "tuple[sessions.Session, int | N
             session.train(
                 lambda: requested.signal is not None, display.show_step, display.show_record
             )
-        trainer.ranks.barrier()  # when the first process ends, torchrun may end the others
+        trainer.ranks.barrier()  # when the first process ends, the others may be ended
     is_cut_off = session.stopped and not session.is_finished
     # The signal may have reached another rank only.
     return session, (requested.signal or signal.SIGTERM) if is_cut_off else None

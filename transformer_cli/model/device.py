@@ -6,49 +6,34 @@ import platform
 import torch
 
 from transformer_cli.base.errors import UsageError
-from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks, RanksError
+from transformer_cli.base.ranks import Ranks
 from transformer_cli.config.choices import DeviceName, PrecisionName
 
 _SUM_DTYPES = {"mps": torch.float32}
 
 
-def choose_device(name: DeviceName, ranks: Ranks = SINGLE_PROCESS) -> torch.device:
-    """Return the device called ``name``; 'auto' is the CUDA GPU if there is one, one per rank.
+def choose_device(name: DeviceName) -> torch.device:
+    """Return the device called ``name``; 'auto' is the CUDA GPU if there is one.
 
     Raises:
-        UsageError: 'cuda' or 'mps' is asked for where there is none, or 'mps' by several ranks.
+        UsageError: 'cuda' or 'mps' is asked for where there is none.
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
-    if name == "mps":
-        if not torch.backends.mps.is_available():
-            raise UsageError(
-                "`device` mps: torch sees no MPS device here, which an Apple silicon Mac with "
-                "macOS 14 or newer has; use `device` cpu"
-            )
-        if ranks.size > 1:
-            raise UsageError("`device` mps: works in one process; start it without torchrun")
-    return _open_cuda(ranks) if name == "cuda" else torch.device(name)
-
-
-def _open_cuda(ranks: Ranks) -> torch.device:
-    if not torch.cuda.is_available():
-        raise UsageError("`device` cuda: torch sees no CUDA device here; use `device` cpu")
-    # cuDNN's attention, which torch 2.11 tries first on Hopper and newer, builds a plan for each
-    # new shape: 20 to 40 ms here, by an estimate, and a second of a step on a B200, as measured in
-    # github.com/modelscope/FunASR/issues/3704. Nor can its backward be made deterministic. The
-    # precision of float32 matmuls stays torch's default, 'highest': no TF32.
-    torch.backends.cuda.enable_cudnn_sdp(False)
-    if ranks.size == 1:
-        return torch.device("cuda")
-    if ranks.local_rank >= torch.cuda.device_count():
-        raise RanksError(
-            f"no CUDA device is left for process {ranks.local_rank + 1} of "
-            f"this machine, which has {torch.cuda.device_count()}; start one process for each, "
-            "or use `device` cpu"
+    if name == "mps" and not torch.backends.mps.is_available():
+        raise UsageError(
+            "`device` mps: torch sees no MPS device here, which an Apple silicon Mac with "
+            "macOS 14 or newer has; use `device` cpu"
         )
-    torch.cuda.set_device(ranks.local_rank)
-    return torch.device("cuda", ranks.local_rank)
+    if name == "cuda":
+        if not torch.cuda.is_available():
+            raise UsageError("`device` cuda: torch sees no CUDA device here; use `device` cpu")
+        # cuDNN's attention, which torch 2.11 tries first on Hopper and newer, builds a plan for
+        # each new shape: 20 to 40 ms here, by an estimate, and a second of a step on a B200, as
+        # measured in github.com/modelscope/FunASR/issues/3704. Nor can its backward be made
+        # deterministic. The precision of float32 matmuls stays torch's default, 'highest': no TF32.
+        torch.backends.cuda.enable_cudnn_sdp(False)
+    return torch.device(name)
 
 
 def use_threads(threads: int | None) -> None:

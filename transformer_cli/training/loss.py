@@ -6,16 +6,14 @@ its batches, on all ranks, in parts that fit.
 """
 
 import math
-import warnings
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 
 from transformer_cli.base.errors import is_out_of_memory
 from transformer_cli.base.ranks import Ranks
@@ -226,14 +224,7 @@ class GradientAccumulator:
         self._seed = seed
         self._ranks = ranks
         self._device = next(model.parameters()).device
-        self._criterion: nn.Module = _ModelWithLoss(model, config)
-        if ranks.size > 1:
-            with warnings.catch_warnings():
-                # Its replacement does not exist yet in torch 2.11.
-                warnings.filterwarnings("ignore", "`broadcast_buffers` is deprecated")
-                self._criterion = DistributedDataParallel(
-                    self._criterion, broadcast_buffers=False, gradient_as_bucket_view=True
-                )
+        self._criterion = ranks.wrap(_ModelWithLoss(model, config))
 
     def accumulate(self, step: int, batches: Sequence[Batch], tgt_tokens: int) -> Losses:
         """Run forward and backward of this rank's batches; return its losses, summed over tokens.
@@ -261,7 +252,7 @@ class GradientAccumulator:
     def _accumulate(self, step: int, batches: Sequence[Batch], tgt_tokens: int) -> Losses:
         loss = torch.zeros((), device=self._device)
         nll_loss = torch.zeros((), device=self._device)
-        # DistributedDataParallel averages over the ranks; their sum is wanted.
+        # Gradients are averaged over the ranks; their sum is wanted.
         share = tgt_tokens / self._ranks.size
         # Every rank has to take part in each step.
         batches = batches or [make_dummy_batch()]
@@ -275,7 +266,8 @@ class GradientAccumulator:
             for start in range(0, batch.shape[0], size):
                 is_last = index == len(batches) - 1 and start + size >= batch.shape[0]
                 part = batch.select(slice(start, start + size)) if self.micro_batches > 1 else batch
-                with self._reducing(is_last):
+                # Ranks exchange gradients once a step.
+                with nullcontext() if is_last else self._ranks.no_sync(self._criterion):
                     losses = self._run(part, share)
                 loss += losses.loss
                 nll_loss += losses.nll_loss
@@ -289,15 +281,9 @@ class GradientAccumulator:
         (losses.loss / share).backward()  # type: ignore[no-untyped-call]
         return Losses(losses.loss.detach(), losses.nll_loss)
 
-    def _reducing(self, is_last: bool) -> AbstractContextManager[None]:
-        """All-reduce gradients in the last backward of a step only."""
-        if is_last or not isinstance(self._criterion, DistributedDataParallel):
-            return nullcontext()
-        return self._criterion.no_sync()
-
 
 class _ModelWithLoss(nn.Module):
-    """The model with its loss: the module that DistributedDataParallel wraps."""
+    """The model with its loss: the module that several ranks wrap."""
 
     def __init__(self, model: Transformer, config: TrainingConfig) -> None:
         super().__init__()

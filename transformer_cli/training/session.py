@@ -209,7 +209,7 @@ class Session:
         self._measured_since += time.monotonic() - began
         self.stopped = result.stop or self.state.unvalidated
         if self.stopped:
-            # When the first process ends, torchrun ends the others; one may still be saving.
+            # When the first process ends, the others may be ended; one may still be saving.
             self._ranks.barrier()
         return not self.stopped and not (validating and self.is_finished)
 

@@ -5,7 +5,7 @@ A step, on each rank:
     EpochBatches          seed, epoch, index -> batch; ranks take turns, each has ``accumulate``
         |
     GradientAccumulator   forward, loss and backward of each batch, in micro-batches if memory is
-        |                 short; DistributedDataParallel sums the gradients over the ranks
+        |                 short; the gradients are summed over the ranks
     Optimizer             norm, clipping, Adam or Muon, the average of the weights
         |
     Trainer               counts step, epoch and batch; sums losses in ``window``; yields the result

@@ -72,8 +72,8 @@ def test_frozen_weights_take_no_more_memory_than_themselves() -> None:
     [
         ({}, SINGLE_PROCESS, 16),
         ({"ema_decay": 0.9}, SINGLE_PROCESS, 20),
-        ({}, Ranks(size=4), 64),
-        ({}, Ranks(size=4, machines=2), 32),
+        ({}, Ranks(size=4, local_size=4), 64),
+        ({}, Ranks(size=4, local_size=2), 32),
     ],
 )
 def test_what_there_is_no_memory_for_is_refused(

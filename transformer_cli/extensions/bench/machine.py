@@ -10,7 +10,7 @@ import torch
 
 from transformer_cli.base.messages import size
 from transformer_cli.base.packages import __version__
-from transformer_cli.base.ranks import count_cores
+from transformer_cli.base.workers import count_cores
 from transformer_cli.config.choices import DeviceName
 from transformer_cli.model.device import choose_device
 

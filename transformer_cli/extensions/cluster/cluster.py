@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from transformer_cli.base.errors import UsageError, WorkerError
 from transformer_cli.base.packages import __version__
-from transformer_cli.base.ranks import count_cores
+from transformer_cli.base.workers import count_cores
 from transformer_cli.config.validation import validate_as
 from transformer_cli.config.yaml import read_mapping
 from transformer_cli.extensions.cluster.settings import ClusterSettings

@@ -17,7 +17,7 @@ from typing import Any
 from transformer_cli.base.errors import CheckpointError, UsageError, is_out_of_memory
 from transformer_cli.base.files import read_small
 from transformer_cli.base.packages import import_extra
-from transformer_cli.base.ranks import count_cores
+from transformer_cli.base.workers import count_cores
 from transformer_cli.config.choices import MOST_THREADS, SearchPrecisionName
 from transformer_cli.config.schema import ModelConfig
 from transformer_cli.inference.engine import Hypothesis, SearchOptions, describe_versions

@@ -11,6 +11,7 @@ import typer
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.messages import log
 from transformer_cli.base.packages import lazy_imports
+from transformer_cli.base.workers import count_cores
 from transformer_cli.cli import options
 from transformer_cli.cli.declaring import argument, flag, option
 from transformer_cli.cli.display import align_columns, say
@@ -18,7 +19,6 @@ from transformer_cli.config.choices import METRICS
 from transformer_cli.extensions.checks.options import AllowSuspectData
 
 with lazy_imports():
-    from transformer_cli.base.ranks import count_cores
     from transformer_cli.extensions.experiments import (
         command_compare,
         runner as runners,

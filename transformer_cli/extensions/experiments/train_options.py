@@ -8,7 +8,7 @@ from typing import Annotated
 from transformer_cli.base.errors import RunError, UsageError
 from transformer_cli.base.messages import log
 from transformer_cli.base.packages import lazy_imports
-from transformer_cli.base.ranks import Ranks
+from transformer_cli.base.ranks import find_ranks
 from transformer_cli.cli.declaring import option
 from transformer_cli.cli.options import TrainExtra, TrainOptions
 
@@ -60,7 +60,7 @@ class GrowingOptions(TrainExtra):
             "CONFIG": given.config is not None,
             "--overwrite": given.overwrite,
             "--dry-run": given.dry_run,
-            "torchrun": Ranks.from_env().size > 1,
+            "torchrun": find_ranks().size > 1,
         }
         if named := [name for name, is_given in unfit.items() if is_given]:
             raise UsageError(f"--from: not with {named[0]}; leave one of them out")

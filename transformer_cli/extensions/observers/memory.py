@@ -78,7 +78,7 @@ class MemoryCheck(Observer):
 
 def processes_sharing(device: torch.device, ranks: Ranks) -> int:
     """Return how many processes share the device's memory: on a CPU, those of one machine."""
-    return ranks.size // ranks.machines if device.type == "cpu" else 1
+    return ranks.local_size if device.type == "cpu" else 1
 
 
 def memory_of(device: torch.device) -> int:

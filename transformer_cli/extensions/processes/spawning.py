@@ -18,8 +18,7 @@ from threading import Thread
 from typing import Any
 
 from transformer_cli.base.errors import WorkerError
-from transformer_cli.base.ranks import count_cores
-from transformer_cli.base.workers import OpenExecutor
+from transformer_cli.base.workers import OpenExecutor, count_cores
 
 
 def find_pool(_: None, place: Path) -> OpenExecutor | None:

@@ -13,11 +13,13 @@ from typing import Any
 import children
 import pytest
 import torch
-from safetensors.torch import load_file
-
 from cli.conftest import Training
 from cli.process import PATIENCE, Finished, run, run_ranks, signal_at
 from cli.same import assert_same_run, timeless
+from cli.test_train import contents
+from faults.test_overwrite import renamed
+from faults.test_pairs_once import check_pairs
+from safetensors.torch import load_file
 
 pytestmark = pytest.mark.posix
 
@@ -309,3 +311,48 @@ def test_a_signal_in_a_validation_does_not_wait_for_its_end(
     assert kinds.count("validation") == 1
     assert_all(run_ranks(2, *command), 0)
     assert_same_run(tmp_path / "run", pair, other_checkpoints=True)
+
+
+def kill_the_second(rank: int) -> None:
+    if rank == 1:
+        signal_at("transformer_cli.training.trainer:Trainer", "_update", 5)
+
+
+def start_again(rank: int) -> None:
+    os.environ["TORCHELASTIC_RESTART_COUNT"] = "1"
+
+
+@pytest.mark.long
+def test_started_again_by_torchrun_it_goes_on_with_the_new_run(
+    training: Training, own_run: Path
+) -> None:
+    before = contents(own_run)
+    command = ("train", training.config, "--run-dir", own_run, "--overwrite")
+
+    steps = ("--set", "training.max_steps=20")
+    killed = run_ranks(2, *command, *steps, before=kill_the_second)
+    assert [each.code for each in killed] == [1, -signal.SIGKILL]
+    finished = run_ranks(2, *command, *steps, before=start_again)
+    assert [each.code for each in finished] == [0, 0], finished[0].err
+    assert "resuming" not in finished[0].err
+    assert [path.name for path in sorted((own_run / "checkpoints").iterdir())] == [
+        "step-00000010",
+        "step-00000020",
+    ]
+    assert contents(renamed(own_run)) == before
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "mid-epoch",
+        *(
+            pytest.param(each, marks=pytest.mark.long)
+            for each in ("mid-accumulation", "epoch's end", "the end")
+        ),
+    ],
+)
+def test_two_processes_see_each_pair_once_an_epoch(
+    training: Training, tmp_path: Path, where: str
+) -> None:
+    check_pairs(training, tmp_path, 2, where)

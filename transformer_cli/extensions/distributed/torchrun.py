@@ -1,0 +1,245 @@
+"""The processes that torchrun has started, and their collectives.
+
+torchrun sets each one's rank in the environment. torch is imported only where it computes, as each
+message asks for the rank.
+"""
+
+import json
+import os
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from transformer_cli.base.errors import TransformerCliError, UsageError, is_out_of_memory
+from transformer_cli.base.ranks import SINGLE_PROCESS, Item, Ranks, Result, Value
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor, nn
+
+# Preparing a corpus may take hours, and all but the main process wait.
+_BARRIER_TIMEOUT = timedelta(days=7)
+
+
+def find_ranks() -> Ranks:
+    """Return the ranks that torchrun has set, or a single process."""
+    try:
+        size = int(os.environ["WORLD_SIZE"])
+        machines = int(os.environ.get("GROUP_WORLD_SIZE", "1"))
+        kind = ConnectedRanks if size > 1 else StartedRanks
+        return kind(
+            rank=int(os.environ["RANK"]),
+            size=size,
+            local_rank=int(os.environ["LOCAL_RANK"]),
+            local_size=size // machines,
+            restarts=int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")),
+            machines=machines,
+        )
+    except (KeyError, ValueError):
+        return SINGLE_PROCESS
+
+
+@dataclass(frozen=True)
+class StartedRanks(Ranks):
+    """What torchrun has started, once or again."""
+
+    restarts: int = 0  # how often it has restarted the job; meaningless with several machines
+    machines: int = 1  # number of machines of the job
+
+    def may_overwrite(self, run: Path) -> bool:
+        """Return False in a restart, which would rename what was trained before it."""
+        if self.machines > 1:
+            # torchrun does not say how often it has started a training there.
+            raise UsageError(
+                "--overwrite: not on several machines, where torchrun may start it twice; remove "
+                f"{run} yourself, or choose another --run-dir"
+            )
+        return not self.restarts
+
+
+@dataclass(frozen=True)
+class ConnectedRanks(StartedRanks):
+    """Several processes, which ``init`` connects."""
+
+    group: Any = None  # Gloo process group, for collectives on the CPU; None before ``init``
+
+    def check_command(self, command: str) -> None:
+        """Raise UsageError where all processes would do the same and write to the same place."""
+        if command != "train":
+            raise UsageError(f"{command}: works in one process; start it without torchrun")
+
+    def place(self, device: "torch.device") -> "torch.device":
+        """Return the GPU of this rank; raise UsageError for MPS."""
+        if device.type == "mps":
+            raise UsageError("`device` mps: works in one process; start it without torchrun")
+        if device.type != "cuda":
+            return device
+        import torch
+
+        if self.local_rank >= torch.cuda.device_count():
+            raise RanksError(
+                f"no CUDA device is left for process {self.local_rank + 1} of "
+                f"this machine, which has {torch.cuda.device_count()}; start one process for each, "
+                "or use `device` cpu"
+            )
+        torch.cuda.set_device(self.local_rank)
+        return torch.device("cuda", self.local_rank)
+
+    @contextmanager
+    def init(self, device: "torch.device") -> Iterator[Ranks]:
+        """Initialize the process group for the block; RanksError in it: another process is gone."""
+        import torch.distributed as dist
+
+        with _raise_ranks_error(), _stdout_for_results():
+            group = self._connect(device)
+        try:
+            yield replace(self, group=group)
+        except Exception as error:
+            # NCCL's errors may be both.
+            if _is_lost_process(error) and not is_out_of_memory(error):
+                raise RanksError.of(error) from error
+            raise
+        # Not after an error, when others may never answer.
+        dist.destroy_process_group()
+
+    def _connect(self, device: "torch.device") -> Any:
+        """Initialize the default process group; return one for collectives on the CPU."""
+        import torch.distributed as dist
+        from torch.distributed.distributed_c10d import PrefixStore
+        from torch.distributed.rendezvous import rendezvous
+
+        on_gpu = device.type == "cuda"
+        # torchrun's store still holds the keys of restarted processes. With several machines it
+        # counts restarts on each one separately; there it has to use a new store each time, with
+        # TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1.
+        prefix = f"start-{self.restarts}" if self.machines == 1 else "start"
+        store, _, _ = next(rendezvous("env://", self.rank, self.size))
+        dist.init_process_group(
+            "cpu:gloo,cuda:nccl" if on_gpu else "gloo",
+            store=PrefixStore(prefix, store),
+            rank=self.rank,
+            world_size=self.size,
+            device_id=device if on_gpu else None,
+        )
+        # Of gloo alone, as monitored_barrier refuses a group that has nccl too. It inherits the
+        # default group's device, which torch then asks gloo to connect to: gloo does nothing.
+        return dist.new_group(backend="gloo")
+
+    def barrier(self) -> None:
+        """Wait until all ranks have reached this call, for days if need be."""
+        import torch.distributed as dist
+
+        with _raise_ranks_error():
+            dist.monitored_barrier(self.group, timeout=_BARRIER_TIMEOUT)
+
+    def sum(self, values: Sequence[float]) -> list[float]:
+        """Sum each of ``values`` over all ranks; integers below 2^53 exactly."""
+        import torch
+        import torch.distributed as dist
+
+        sums = torch.tensor(values, dtype=torch.float64)
+        with _raise_ranks_error():
+            dist.all_reduce(sums, group=self.group)
+        return cast(list[float], sums.tolist())
+
+    def broadcast(self, value: Value) -> Value:
+        """Return the main process' ``value`` on all ranks."""
+        return cast(Value, json.loads(self._gather(json.dumps(value).encode())[0]))
+
+    def map(
+        self, function: Callable[[Sequence[Item]], list[Result]], items: Sequence[Item]
+    ) -> list[Result]:
+        """Compute ``function(items)``, each rank on its share; all ranks get the whole result.
+
+        It is called once on each rank. Neighbours, alike in cost, go to different ranks.
+        """
+        own = json.dumps(function(items[self.rank :: self.size])).encode()
+        results: list[Any] = [None] * len(items)
+        for rank, share in enumerate(self._gather(own)):
+            results[rank :: self.size] = json.loads(share)
+        return results
+
+    def _gather(self, data: bytes) -> list[bytes]:
+        """Return every rank's bytes; torch's collectives for objects use pickle."""
+        import torch
+        import torch.distributed as dist
+
+        own: Tensor = torch.frombuffer(bytearray(data), dtype=torch.uint8)
+        sizes = [0.0] * self.size
+        sizes[self.rank] = len(data)
+        sizes = self.sum(sizes)
+        padded = torch.zeros(int(max(sizes)), dtype=torch.uint8)
+        padded[: len(own)] = own
+        parts = [torch.empty_like(padded) for _ in range(self.size)]
+        with _raise_ranks_error():
+            dist.all_gather(parts, padded, group=self.group)
+        return [
+            part[: int(size)].numpy().tobytes() for part, size in zip(parts, sizes, strict=True)
+        ]
+
+    def wrap(self, module: "nn.Module") -> "nn.Module":
+        """Return a module whose gradients are averaged over the ranks in each backward."""
+        from torch.nn.parallel import DistributedDataParallel
+
+        with warnings.catch_warnings():
+            # Its replacement does not exist yet in torch 2.11.
+            warnings.filterwarnings("ignore", "`broadcast_buffers` is deprecated")
+            return DistributedDataParallel(
+                module, broadcast_buffers=False, gradient_as_bucket_view=True
+            )
+
+    def no_sync(self, wrapped: "nn.Module") -> AbstractContextManager[Any]:
+        """Average nothing yet in the block's backward."""
+        from torch.nn.parallel import DistributedDataParallel
+
+        assert isinstance(wrapped, DistributedDataParallel)
+        return wrapped.no_sync()
+
+
+class RanksError(TransformerCliError):
+    """Another process of the same job is gone, or was never there."""
+
+    @classmethod
+    def of(cls, error: Exception) -> "RanksError":
+        """Build the error from torch's, without gloo's source location and advice."""
+        first_line = (str(error).splitlines() or [""])[0]
+        reason = re.sub(r"^\[[^]]*\] ", "", first_line).partition(". ")[0]
+        return cls(
+            f"another process of this job has ended or cannot be reached ({reason}); "
+            "see its message for the reason"
+        )
+
+
+def _is_lost_process(error: Exception) -> bool:
+    """Return whether torch has raised this error because another process is gone."""
+    # NCCL and the store have error types of their own; gloo's messages name its source files.
+    return type(error).__name__.startswith("Dist") or "/gloo/" in str(error)
+
+
+@contextmanager
+def _stdout_for_results() -> Iterator[None]:
+    """Send to stderr what libraries print on stdout: Gloo does, in torch before 2.13."""
+    sys.stdout.flush()
+    stdout = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        os.dup2(stdout, 1)
+        os.close(stdout)
+
+
+@contextmanager
+def _raise_ranks_error() -> Iterator[None]:
+    try:
+        yield
+    except (RuntimeError, ValueError) as error:
+        if is_out_of_memory(error):
+            raise
+        raise RanksError.of(error) from error

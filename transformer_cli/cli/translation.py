@@ -205,8 +205,9 @@ def load_translator(options: TranslateOptions) -> TextTranslator[SearchEngine]:
     is_named = compute.engine not in ("auto", "torch")
     with prefix_errors(f"--engine {compute.engine}: ") if is_named else nullcontext():
         translator = loading.load_translator(run, checkpoint, replace(compute, engine=engine))
-    search = options.batch_tokens, options.max_length, options.length_penalty
-    return options.prepare(translator.with_search(compute.beam_size, *search))
+    keys = type(translator.decoding).model_fields  # those that have an option are taken from it
+    settings = {key: getattr(options, key) for key in keys if hasattr(options, key)}
+    return options.prepare(translator.with_search(max_length=options.max_length, **settings))
 
 
 def _write(

@@ -271,7 +271,7 @@ def open_prepared_data(config: Config, run: RunDirectory) -> PreparedData:
 def _open(config: Config, run: RunDirectory, texts: Texts, tokenizers: Tokenizers) -> PreparedData:
     """Open what a run has of its texts, encode val, and choose the pairs to train on."""
     place, stats = run.text_place, texts.train.stats
-    if tokenizer.load_text_sha256(run.tokenizer) != stats.text_sha256:
+    if tokenizer.load_manifest(run.tokenizer).learned_from != stats.text_sha256:
         raise _no_data(run)
     store = open_store(run.encoded, stats.text_sha256, tokenizer.fingerprint(run.tokenizer))
     if store is None:

@@ -32,8 +32,3 @@ def has_command(name: str) -> bool:
 def has_engine(name: str) -> bool:
     """Return whether an extension has a search engine of that name."""
     return registry.find("engine", name) is not None
-
-
-_BEGUN = {name for name, entry in registry.entries("run file").items() if "begin" in entry.facts}
-RECORDS = _BEGUN - {"import.json"}  # which a run has only if it began with an imported model
-"""What extensions write into each run as it begins."""

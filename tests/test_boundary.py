@@ -93,7 +93,7 @@ def _names_of(interface: str, entry: registry.Entry) -> Iterator[tuple[str, str]
                 yield field.name, "--" + field.name.rstrip("_").replace("_", "-")
         elif isinstance(kind, type) and issubclass(kind, Section):
             section = {"corpus": "data"}.get(interface, interface)
-            own = kind.__annotations__.keys() - _core_settings(Section)
+            own = kind.__annotations__.keys() & kind.model_fields.keys() - _core_settings(Section)
             yield from ((name, f"{section}.{name}") for name in own)
 
 

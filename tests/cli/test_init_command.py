@@ -7,7 +7,7 @@ import pytest
 from cli.process import assert_refused, run
 from transformer_cli.base import registry
 from transformer_cli.base.errors import UsageError
-from transformer_cli.cli.init import _add, find_configs, shipped_configs
+from transformer_cli.cli.init import NewConfig, _add, find_configs, shipped_configs
 from transformer_cli.config.yaml import list_base_files, load_config
 
 ROOT = Path(__file__).parents[2]
@@ -102,7 +102,7 @@ def test_a_file_where_a_directory_has_to_be_is_refused_before_all_else(tmp_path:
 def test_a_link_that_points_nowhere_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to(tmp_path / "nowhere")
     with pytest.raises(UsageError, match=r"a: is there already"):
-        _add(tmp_path, {Path("a"): b"1"})
+        _add(tmp_path, NewConfig(Path("a"), "1"))
     assert (tmp_path / "a").is_symlink()
     assert not (tmp_path / "nowhere").exists()
 
@@ -110,15 +110,17 @@ def test_a_link_that_points_nowhere_is_not_replaced(tmp_path: Path) -> None:
 def test_files_are_added_over_none_and_all_or_none(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    files = {Path("below", name): text.encode() for name, text in zip("abc", "123", strict=True)}
+    others = {Path("below", "b"): b"2", Path("below", "c"): b"3"}
+    config = NewConfig(Path("below", "a"), "1", others=others)
     below = tmp_path / "below"
     below.mkdir()
     (below / "b").write_text("2")
     (below / "c").write_text("mine")
     with pytest.raises(UsageError, match=r"c: is there already, and differs"):
-        _add(tmp_path, files)
+        _add(tmp_path, config)
     assert not (below / "a").exists()
     (below / "c").unlink()
-    _add(tmp_path, files)
-    assert capsys.readouterr().out.splitlines() == [str(below / "a"), str(below / "c")]
+    _add(tmp_path, config)
+    added = [below / "a", below / "c", tmp_path / "configs" / "schema.json"]
+    assert capsys.readouterr().out.splitlines() == list(map(str, added))
     assert [(below / name).read_text() for name in "abc"] == ["1", "2", "3"]

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from installed import RECORDS
 
 from cli.conftest import TINY, Training
 from cli.process import assert_refused, run, signal_at
@@ -39,7 +38,6 @@ def test_run_directory_holds_all_that_a_model_needs(training: Training) -> None:
     assert {path.name for path in training.run.iterdir()} == {
         "run.json",
         "config.yaml",
-        *RECORDS,
         "tokenizer",
         "encoded",
         "checkpoints",

@@ -197,7 +197,7 @@ def test_a_closed_stream_is_said_in_one_line(
 
 @pytest.mark.long
 @pytest.mark.posix
-def test_a_person_is_prompted_and_answered_line_by_line(training: Training) -> None:
+def test_a_person_is_answered_line_by_line(training: Training) -> None:
     expected = translate(training, "1 2 3 4\n4 3 2 1\n").splitlines(keepends=True)
     import pty
 
@@ -217,13 +217,11 @@ def test_a_person_is_prompted_and_answered_line_by_line(training: Training) -> N
         assert process.stderr is not None
         assert process.stderr.readline() == b"one sentence a line; Ctrl-D ends\n"
         for typed, answer in zip((b"1 2 3 4\n", b"4 3 2 1\n"), expected, strict=True):
-            assert process.stderr.read(2) == b"> "
             os.write(keyboard, typed)
             assert process.stdout.readline().decode() == answer
-        assert process.stderr.read(2) == b"> "
         os.write(keyboard, b"\x04")
         assert process.stdout.read() == b""
-        assert process.stderr.read() == b"\n"
+        assert process.stderr.read() == b""
         assert process.wait() == 0
     finally:
         watchdog.cancel()

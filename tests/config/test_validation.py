@@ -104,10 +104,6 @@ def test_unknown_keys(text: str, message: str) -> None:
         ("training: {rdrop_alpha: -1}", "training.rdrop_alpha: expected at least 0.0, found -1"),
         ("training: {ema_decay: 0}", "training.ema_decay: expected more than 0.0, found 0"),
         ("training: {ema_decay: 1}", "training.ema_decay: expected less than 1.0, found 1"),
-        (
-            "training: {init_share: 0.5}",
-            "training.init_share: needs init, the run whose weights it is of",
-        ),
         ("training: {eps: 1e999}", "training.eps: expected a finite number, found inf"),
         ("training: {eps: .nan}", "training.eps: expected a number, found the text '.nan'"),
         ("training: {betas: 1}", "training.betas: expected a list, found 1"),
@@ -314,8 +310,3 @@ def test_a_key_of_another_kind_of_data_is_no_hint() -> None:
     refusal = refusal_of("data: {kind: toy, split: {val: 3}}\ntokenizer: {kind: words}\n")
     assert "data.split: unknown key for kind 'toy'" in refusal
     assert "did you mean" not in refusal
-
-
-def test_there_is_one_average() -> None:
-    both = "init: a\ntraining: {init_share: 0.5, ema_decay: 0.9}"
-    assert "training.init_share: ema_decay is another average" in refusal_of(_REQUIRED + both)

@@ -18,7 +18,7 @@ import pytest
 from cli.conftest import Training
 from cli.process import PATIENCE, Finished, assert_refused, run, start
 from cli.same import assert_same_run
-from installed import RECORDS, has_command
+from installed import has_command
 
 from transformer_cli.base.files import sha256
 
@@ -86,10 +86,8 @@ class Moment:
     """Bytes of room that are left."""
 
 
-ORIGINS = "transformer_cli.extensions.config_tools.run_origins"
 MOMENTS = {
     "the settings": Moment("transformer_cli.runs.initialize", "write_text", 1, "config.yaml"),
-    **{f"the record {name}": Moment(ORIGINS, "write_text", 1, name) for name in sorted(RECORDS)},
     "the tokenizer": Moment("transformer_cli.text.tokenizer", "learn_tokenizers", 1, "tokenizer"),
     "the encoded text": Moment("transformer_cli.data.store", "pack_page", 1, "encoded"),
     "a record": Moment(METRICS, "append", 1, "metrics.jsonl"),

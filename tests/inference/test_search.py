@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from transformer_cli.config.schema import ModelConfig
+from transformer_cli.config.schema import DecodingConfig, ModelConfig
 from transformer_cli.inference.engine import Hypothesis, SearchOptions
 from transformer_cli.inference.search import (
     _LOGITS_AT_A_TIME,
@@ -40,6 +40,10 @@ SRC = torch.tensor(
     ]
 )
 LIMITS = torch.tensor([9, 4, 1, 12, 7, 2, 12, 10])
+
+
+def beam(size: int) -> SearchOptions:
+    return replace(GREEDY, decoding=DecodingConfig(beam_size=size))
 
 
 def best_of(
@@ -247,7 +251,7 @@ def test_a_limit_cuts_and_changes_nothing_before_it() -> None:
 @pytest.mark.parametrize("beam_size", [1, 2, 5])
 def test_an_end_that_is_sure_gives_an_empty_output(beam_size: int) -> None:
     model = random_model(end_bias=1e3)
-    found = best_of(model, SRC, LIMITS, replace(GREEDY, beam_size=beam_size))
+    found = best_of(model, SRC, LIMITS, beam(beam_size))
     assert found == [Hypothesis([], 0.0)] * len(SRC)
 
 
@@ -255,7 +259,7 @@ def test_an_end_that_is_sure_gives_an_empty_output(beam_size: int) -> None:
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_banned_ids_are_never_written(beam_size: int) -> None:
     model = random_model()
-    options = replace(GREEDY, beam_size=beam_size, banned_ids=(*BANNED, 6, 7))
+    options = replace(beam(beam_size), banned_ids=(*BANNED, 6, 7))
     with torch.no_grad():
         model.output.bias[[*options.banned_ids]] += 20.0
     found = best_of(model, SRC, LIMITS, options)
@@ -269,7 +273,7 @@ def test_no_ids_need_be_banned(beam_size: int) -> None:
     model = random_model()
     with torch.no_grad():
         model.output.bias[UNK] += 1e3
-    options = replace(GREEDY, banned_ids=(), beam_size=beam_size)
+    options = replace(beam(beam_size), banned_ids=())
     found = best_of(model, SRC[:1], torch.tensor([2]), options)
     assert found[0].ids == [UNK, UNK]
 
@@ -281,7 +285,7 @@ def test_ranking_some_rows_at_a_time_changes_nothing(
     rows_at_a_time: int, beam_size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = random_model()
-    options = replace(GREEDY, beam_size=beam_size)
+    options = beam(beam_size)
     expected = best_of(model, SRC, LIMITS, options)
     monkeypatch.setitem(_LOGITS_AT_A_TIME, "cpu", rows_at_a_time * TGT_SIZE)
     assert_equal(best_of(model, SRC, LIMITS, options), expected)
@@ -291,7 +295,7 @@ def test_ranking_some_rows_at_a_time_changes_nothing(
 @pytest.mark.parametrize("beam_size", [1, 2, 4, 7])
 def test_log_probability_is_that_of_a_full_pass(beam_size: int) -> None:
     model = random_model()
-    options = replace(GREEDY, beam_size=beam_size)
+    options = beam(beam_size)
     found = best_of(model, SRC, LIMITS, options, 0.6)
     expected = [
         log_probability(model, row, with_end_mark(each, limit))
@@ -315,7 +319,7 @@ def test_a_beam_of_one_is_greedy() -> None:
 @pytest.mark.parametrize("beam_size", [2, 5, 9])
 def test_beam_batch_equals_one_by_one(beam_size: int) -> None:
     model = random_model()
-    options = replace(GREEDY, beam_size=beam_size)
+    options = beam(beam_size)
     found = best_of(model, SRC, LIMITS, options, 0.6)
     assert_equal(found, one_by_one(model, SRC, LIMITS, options, 0.6))
 
@@ -325,7 +329,7 @@ def test_beam_over_many_tokens_equals_one_by_one() -> None:
     # Ranked by groups with a beam of two, as long rows are, and not with one of five.
     model = random_model(tgt_size=300)
     for beam_size in (2, 5):
-        options = replace(GREEDY, beam_size=beam_size)
+        options = beam(beam_size)
         found = best_of(model, SRC, LIMITS, options)
         assert_equal(found, one_by_one(model, SRC, LIMITS, options))
         expected = [
@@ -337,7 +341,7 @@ def test_beam_over_many_tokens_equals_one_by_one() -> None:
 
 def test_finished_sentences_leave_the_beam_together() -> None:
     model = random_model()
-    options = replace(GREEDY, beam_size=3)
+    options = beam(3)
     steps_needed = []
     for row, limit in zip(SRC, LIMITS, strict=True):
         best_of(model, without_padding(row), limit[None], options)
@@ -368,7 +372,7 @@ def test_a_beam_of_everything_is_exhaustive(length_penalty: float) -> None:
     # Three tokens and the end mark may follow each other: at most 27 * 4 candidates at the fourth
     # step, and 40 outputs that end by then. A beam of 120 loses none and does not stop early.
     model = random_model(tgt_size=7)
-    options = replace(GREEDY, beam_size=120)
+    options = beam(120)
     found = best_of(model, SRC, torch.full_like(LIMITS, 4), options, length_penalty)
     for row, hypothesis in zip(SRC, found, strict=True):
         endings = every_ending(model, row, length=3)
@@ -386,7 +390,7 @@ def test_a_beam_wider_than_the_vocabulary_goes_on_from_no_end(length_penalty: fl
     for seed in range(2):
         torch.manual_seed(seed)
         model = random_model(tgt_size=6)
-        options = replace(GREEDY, beam_size=8)
+        options = beam(8)
         found = best_of(model, SRC, LIMITS, options, length_penalty)
         assert not {EOS} & {token for each in found for token in each.ids}
         assert_equal(found, one_by_one(model, SRC, LIMITS, options, length_penalty))
@@ -453,7 +457,7 @@ def search_script(
 ) -> tuple[list[int], float, int]:
     """The best output's ids, its probability to 6 places, and the number of steps it took."""
     model = ScriptedTransformer(script).eval()
-    options = replace(GREEDY, beam_size=beam_size)
+    options = beam(beam_size)
     (found,) = best_of(model, ONE_SRC, torch.tensor([limit]), options, length_penalty)
     return found.ids, round(math.exp(found.log_probability), 6), model.steps
 
@@ -564,7 +568,7 @@ def test_ties_are_told_apart(width: int, count: int) -> None:
 
 def test_all_hypotheses_are_as_likely_as_they_say() -> None:
     model = random_model()
-    options = replace(GREEDY, beam_size=4)
+    options = beam(4)
     found = search(model, SRC, LIMITS, options)
     assert max(map(len, found)) == 4
     for row, limit, hypotheses in zip(SRC, LIMITS.tolist(), found, strict=True):

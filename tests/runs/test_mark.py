@@ -51,7 +51,7 @@ FOREIGN: dict[str, dict[str, str]] = {
     "other programs' manifests": {
         "config.yaml": dump_config(settings()),
         "checkpoints/one/manifest.json": '{"files": {}}',
-        "origins.json": "[]",
+        "run.txt": "[]",
     },
     "no configuration": {"checkpoints/a": "mine"},
     "something hidden": {".git/HEAD": "ref"},

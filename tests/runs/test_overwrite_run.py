@@ -13,7 +13,6 @@ import pytest
 
 from transformer_cli.base.errors import RunError, TokenizerError
 from transformer_cli.config.schema import Config
-from transformer_cli.config.setting_tree import Node, Place
 from transformer_cli.runs.directory import RunDirectory, lock_run
 from transformer_cli.runs.initialize import begin_run, initialize_run, record_settings, rename_run
 
@@ -25,9 +24,6 @@ class KilledError(BaseException):
 def settings(**sections: Any) -> Config:
     required = {"data": {"kind": "toy"}, "tokenizer": {"kind": "words"}}
     return Config.model_validate({**required, **sections})
-
-
-NO_FILE = Node({}, Place("no file"))
 
 
 def write(run: RunDirectory, step: int | None, text: str) -> None:
@@ -44,7 +40,7 @@ def begin(run: RunDirectory, seed: int = 2, overwrite: bool = True) -> list[str]
     """Begin a run, and return what is said."""
     with (
         redirect_stderr(StringIO()) as said,
-        begin_run(run, settings(seed=seed), overwrite, NO_FILE),
+        begin_run(run, settings(seed=seed), overwrite),
     ):
         assert run.load_config() == settings(seed=seed)
     return said.getvalue().splitlines()
@@ -192,9 +188,9 @@ def test_settings_are_recorded_once_a_training_begins(run: RunDirectory, is_fini
     changed = settings(
         decoding={"beam_size": 4}, training={**settings().training.model_dump(), "epochs": 99}
     )
-    with begin_run(run, changed, False, NO_FILE):
+    with begin_run(run, changed, False):
         assert contents(run) == before
-        record_settings(run, changed, NO_FILE, is_finished)
+        record_settings(run, changed, is_finished)
     recorded = run.load_config()
     assert recorded.decoding == changed.decoding
     # Of a training that has ended, the record keeps what it was trained with.
@@ -204,7 +200,7 @@ def test_settings_are_recorded_once_a_training_begins(run: RunDirectory, is_fini
 
 def test_a_run_that_could_not_begin_can_begin_again(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path / "run")
-    with suppress(TokenizerError), begin_run(run, settings(), False, NO_FILE):
+    with suppress(TokenizerError), begin_run(run, settings(), False):
         raise TokenizerError("too large a vocab_size")
     begin(run, seed=3, overwrite=False)
     assert run.load_config() == settings(seed=3)

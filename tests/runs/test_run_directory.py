@@ -10,11 +10,8 @@ import pytest
 from transformer_cli.base import registry
 from transformer_cli.base.errors import ConfigError, RunError, UsageError
 from transformer_cli.config.schema import Config
-from transformer_cli.config.setting_tree import Node, Place
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run, record_settings
-
-NO_FILE = Node({}, Place("no file"))
 
 BACK = {"kind": "toy", "src_lang": "en", "tgt_lang": "de"}
 
@@ -144,7 +141,7 @@ def test_a_full_disk_is_a_run_error(trained: RunDirectory, monkeypatch: pytest.M
 
     monkeypatch.setattr(Path, "write_bytes", no_room)
     with pytest.raises(RunError, match="cannot be written: No space left on device"):
-        record_settings(trained, settings(decoding={"beam_size": 4}), NO_FILE, is_finished=False)
+        record_settings(trained, settings(decoding={"beam_size": 4}), is_finished=False)
     assert contents(trained) == before
 
 
@@ -194,7 +191,7 @@ def test_a_trained_run_may_change_its_end(trained: RunDirectory, changes: dict[s
     before = contents(trained)
     initialize_run(trained, settings(**changes))
     assert contents(trained) == before
-    record_settings(trained, settings(**changes), NO_FILE, is_finished=False)
+    record_settings(trained, settings(**changes), is_finished=False)
     assert trained.load_config() == settings(**changes)
     after = contents(trained)
     assert after.pop("config.yaml") != before.pop("config.yaml")

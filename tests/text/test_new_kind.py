@@ -34,7 +34,7 @@ from typing import Literal
 
 from transformer_cli.text.tokenizer import Side
 from transformer_cli.text.protocol import Tokenizer
-from transformer_cli.text.tokenizer import SideFilesManifest
+from transformer_cli.text.tokenizer import TokenizerManifest
 from transformer_cli.text.protocol import SPECIALS, UNK_ID
 
 
@@ -56,7 +56,7 @@ class CharactersTokenizer(Tokenizer):
         return self.tokens[number].replace(" ", "▁")
 
 
-class Manifest(SideFilesManifest):
+class Manifest(TokenizerManifest):
     kind: Literal["characters"] = "characters"
     suffix = "characters"
 

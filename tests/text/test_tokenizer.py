@@ -19,7 +19,7 @@ from transformer_cli.text.tokenizer import (
     fingerprint,
     have_same_tokenizers,
     learn_tokenizers,
-    load_text_sha256,
+    load_manifest,
     load_tokenizers,
 )
 
@@ -50,7 +50,6 @@ def test_what_is_learned_loads_from_its_directory(config: TokenizerConfig, tmp_p
     learned = learn(config, tmp_path)
     loaded = load_tokenizers(tmp_path)
     assert (learned.src.size, learned.tgt.size) == (loaded.src.size, loaded.tgt.size)
-    assert learned.types == loaded.types
     for line in ("Ein Hund sieht die Straße.", "Ein Mann im T-Shirt sieht einen Hund."):
         assert loaded.src.encode(line) == learned.src.encode(line)
         assert loaded.src.decode(loaded.src.encode(line)) == line
@@ -82,11 +81,8 @@ def test_joint_is_one_object(tmp_path: Path) -> None:
     assert loaded.src is loaded.tgt
 
 
-def test_types_are_counted_before_any_are_cut_off(tmp_path: Path) -> None:
+def test_a_vocabulary_has_its_size(tmp_path: Path) -> None:
     tokenizers = learn(WordsConfig(kind="words", min_freq=1, max_size=6), tmp_path)
-    # . A dog runs across the street man in a T - shirt sees Two men do n't run
-    assert tokenizers.types is not None
-    assert tokenizers.types[1] == 19
     assert tokenizers.tgt.size == 6
 
 
@@ -189,7 +185,7 @@ def test_no_fingerprint_without_a_tokenizer(tmp_path: Path) -> None:
 @pytest.mark.parametrize("config", KINDS, ids=["words", "joint", "separate"])
 def test_the_text_learned_from_is_known(config: TokenizerConfig, tmp_path: Path) -> None:
     learn(config, tmp_path)
-    assert load_text_sha256(tmp_path) == "a sum"
+    assert load_manifest(tmp_path).learned_from == "a sum"
 
 
 # --- adopted --------------------------------------------------------------------------------------
@@ -204,7 +200,6 @@ def test_adopted_ones_are_the_same_but_for_the_text(
         directory.mkdir()
     learned = learn(config, source)
     tokenizers = copy_tokenizers(source, "another sum", adopted)
-    assert tokenizers.types == learned.types
     for line in ("Ein Hund sieht die Straße.", "nie gesehen"):
         assert tokenizers.src.encode(line) == learned.src.encode(line)
         assert tokenizers.tgt.encode(line) == learned.tgt.encode(line)
@@ -212,7 +207,8 @@ def test_adopted_ones_are_the_same_but_for_the_text(
     assert {path.name for path in adopted.iterdir()} == names
     for name in names - {"tokenizer.json"}:
         assert (adopted / name).read_bytes() == (source / name).read_bytes()
-    assert (load_text_sha256(source), load_text_sha256(adopted)) == ("a sum", "another sum")
+    assert load_manifest(source).learned_from == "a sum"
+    assert load_manifest(adopted).learned_from == "another sum"
     assert fingerprint(adopted) != fingerprint(source)
     assert have_same_tokenizers(source, adopted)
 
@@ -259,4 +255,4 @@ def test_progress_sees_every_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(words, "show_progress", progress)
     learn_tokenizers(WORDS, TrainingText("de", "en", GERMAN, ENGLISH, "a sum"), tmp_path)
-    assert passes == [("source words", GERMAN), ("target words", ENGLISH)]
+    assert passes == [("source text", GERMAN), ("target text", ENGLISH)]

@@ -84,7 +84,6 @@ def test_tokenizers_are_learned_once(run: RunDirectory) -> None:
     _, second = prepared(run, val=[("b c", "y")])
     assert files_of(run.tokenizer) == files
     assert fingerprint(run.tokenizer) == known
-    assert second.tokenizers.types == first.tokenizers.types == (4, 5)
     assert ids(stored(second).src) == ids(stored(first).src)
     assert ids(second.val.src) == [[5, 0]]
 
@@ -96,10 +95,8 @@ OTHER_TEXT = [("q", "q"), ("q b", "q y")]
 def test_before_training_another_text_has_other_tokenizers(run: RunDirectory) -> None:
     prepared(run)
     _, result = prepared(run, train=OTHER_TEXT)
-    assert result.tokenizers.types == (2, 2)
     assert ids(stored(result).src) == [[4], [4, 0]]
-    _, again = prepared(run)
-    assert again.tokenizers.types == (4, 5)
+    assert prepared(run)[1].tokenizers.src.size > result.tokenizers.src.size
 
 
 def test_a_trained_run_refuses_another_text(run: RunDirectory) -> None:
@@ -146,7 +143,7 @@ def encoding(run: RunDirectory) -> list[str]:
 
 
 ENCODING = ["encoding of 3"]
-LEARNING = ["source words of 3", "target words of 3"]
+LEARNING = ["source text of 3", "target text of 3"]
 
 
 def test_the_training_text_is_encoded_once(run: RunDirectory) -> None:

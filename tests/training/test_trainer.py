@@ -358,32 +358,6 @@ def test_what_is_kept_is_the_moving_average_of_the_weights() -> None:
     )
 
 
-def test_the_average_has_a_share_of_the_initial_weights() -> None:
-    settings = config(dropout=0.3)
-    training = settings.training.model_copy(update={"init_share": 0.3})
-    trainer = trainer_of(settings.model_copy(update={"training": training}))
-    first = weights(trainer)
-    for _ in trainer.steps():
-        expected = {n: 0.3 * first[n] + 0.7 * weight for n, weight in weights(trainer).items()}
-        torch.testing.assert_close(weights_of(trainer.eval_model), expected)
-    assert any(not torch.equal(weight, first[n]) for n, weight in expected.items())
-
-
-def test_the_initial_weights_survive_resuming() -> None:
-    settings = config(dropout=0.3)
-    training = settings.training.model_copy(update={"init_share": 0.3})
-    settings = settings.model_copy(update={"training": training})
-    straight, resumed = trainer_of(settings), trainer_of(settings, weights=2)
-    take(straight, 3)
-    load_weights(resumed.eval_model, weights_of(straight.eval_model))
-    moments = {name: each.clone() for name, each in straight.optimizer.state().items()}
-    resumed.restore(TrainingState(**straight.state()), moments)
-    assert [numbers(each) for each in resumed.steps()] == [
-        numbers(each) for each in straight.steps()
-    ]
-    assert_same_bits(weights_of(resumed.eval_model), weights_of(straight.eval_model))
-
-
 def test_averaging_changes_nothing_in_training() -> None:
     plain, averaged = trainer_of(config(dropout=0.3)), trainer_of(config(**AVERAGED))
     losses = [numbers(each) for each in plain.steps()]

@@ -94,7 +94,7 @@ class ExtraOptions:
 
     heading: ClassVar[str]
     about: ClassVar[str] = ""
-    """What to add to the command's description, in sentences."""
+    """What to add to the command's description, before its examples, in sentences."""
 
     def given(self) -> Iterator[tuple[str, Any, Any]]:
         """Yield the options that are given: name, what ``option`` says of it, and value."""
@@ -176,7 +176,8 @@ class Declared(Generic[Given]):
         def run(**values: Any) -> None:
             self.function(build_options(self.given, command, **values))
 
-        run.__doc__ = _add_about(run.__doc__ or "", [kind.about for kind in kinds])
+        if about := " ".join(kind.about for kind in kinds if kind.about):
+            run.__doc__ = (run.__doc__ or "").replace("\b\n", f"{about}\n\n    \b\n", 1)
         declared = [parameter for kind in (self.given, *kinds) for parameter in _parameters(kind)]
         run.__signature__ = inspect.Signature(declared)  # type: ignore[attr-defined]
         run.__annotations__ = {each.name: each.annotation for each in declared}
@@ -186,15 +187,6 @@ class Declared(Generic[Given]):
 def declared_by(given: type[Given]) -> Callable[[Callable[[Given], None]], Declared[Given]]:
     """Make a command of a function that takes a dataclass, whose fields become the options."""
     return lambda function: Declared(function, given)
-
-
-def _add_about(description: str, added: Sequence[str]) -> str:
-    """Return the description of a command with sentences of extensions before its examples."""
-    sentences = " ".join(filter(None, added))
-    if not sentences:
-        return description
-    text, mark, examples = description.partition("\b")
-    return f"{text.rstrip()}\n\n{' ' * 4}{sentences}\n\n{' ' * 4}{mark}{examples}"
 
 
 def build_options(given: type[Given], command: str, **values: Any) -> Given:

@@ -4,13 +4,9 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
 
 from transformer_cli.base.errors import make_visible
 from transformer_cli.base.messages import bar, printable
-
-if TYPE_CHECKING:
-    from tqdm import tqdm
 
 # Errors from below cli/ name a parameter as Python does, `beam_size` say; on the command line it
 # is an option. Text that a message quotes stays as it is.
@@ -39,16 +35,6 @@ def _name_options(message: str) -> str:
         return f"--{found[1].replace('_', '-')}" if found[1] else found[0]
 
     return _PARAMETER.sub(name, message)
-
-
-@contextmanager
-def describe(shown: "tqdm[Any]", what: str, label: str) -> Iterator[None]:
-    """Show in a bar what is done now; afterwards its label again."""
-    shown.set_description_str(what)
-    try:
-        yield
-    finally:
-        shown.set_description_str(label)
 
 
 @contextmanager

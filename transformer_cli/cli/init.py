@@ -32,7 +32,7 @@ class InitOptions(CommandOptions):
 
 
 class NewConfig(NamedTuple):
-    """A configuration that an extension makes for ``init``.
+    """A configuration that ``init`` writes, one of ours or of an extension.
 
     The extension's manifest says what it makes some of, and its ``load`` is a function of
     ``InitOptions`` and the NAME in ``--from own:NAME``, '' if there is none; it may return None::
@@ -46,6 +46,8 @@ class NewConfig(NamedTuple):
     """What to do with it next."""
     advice: str = ""
     """What else to do if another file of its name is there."""
+    others: Mapping[Path, bytes] = {}
+    """Files to write with it."""
 
 
 @declared_by(InitOptions)
@@ -59,10 +61,10 @@ def init(given: InitOptions) -> None:
     Example:
       transformer-cli init --from toy
     """
+    given.check_extras()
     added = registry.entries("init")
-    configs = {**shipped_configs(), **{name: e.facts["help"] for name, e in added.items()}}
+    configs = shipped_configs() | {name: e.facts["help"] for name, e in added.items()}
     if not given.from_:
-        given.check_extras()
         say("\n".join(align_columns(configs.items(), left=2)))
         log("choose one with transformer-cli init --from NAME")
         return
@@ -70,17 +72,13 @@ def init(given: InitOptions) -> None:
     if name not in configs or (rest and name not in added):
         hint = did_you_mean(given.from_, configs) or f"choose from {', '.join(configs)}"
         raise UsageError(f"--from {given.from_}: there is no configuration of that name; {hint}")
-    given.check_extras()
-    if name not in added:
-        files = _read_shipped(name)
-        _add(given.directory, files)
-        _show_next(given.directory, f"transformer-cli train configs/{name}.yaml")
-    elif (config := added[name].load()(given, rest)) is not None:
-        schema = (shipped_directory() / SCHEMA).read_bytes()
-        files = {config.path: config.text.encode(), SCHEMA: schema}
-        _add(given.directory, files, {config.path: config.advice})
+    config = added[name].load()(given, rest) if name in added else _read_shipped(name)
+    if config is not None:
+        _add(given.directory, config)
+        enter = [] if given.directory == Path() else [f"cd {shlex.quote(str(given.directory))}"]
         path = config.path.as_posix()
-        _show_next(given.directory, *(f"transformer-cli {each} {path}" for each in config.commands))
+        commands = (f"transformer-cli {command} {path}" for command in config.commands)
+        log(f"next: {' && '.join([*enter, *commands])}")
 
 
 def find_configs() -> dict[str, Path]:
@@ -106,20 +104,21 @@ def shipped_configs() -> dict[str, str]:
     }
 
 
-def _read_shipped(name: str) -> dict[Path, bytes]:
-    """Return a configuration, its bases, the schema and, for the toy captions, their text."""
-    directory = shipped_directory()
-    config = find_configs()[name]
-    configs = [*yaml.list_base_files(config), directory / SCHEMA]
-    files = {Path("configs", path.name): path.read_bytes() for path in configs}
+def _read_shipped(name: str) -> NewConfig:
+    """Return a configuration with its bases and, for the toy captions, their text."""
+    directory, config = shipped_directory(), find_configs()[name]
+    files = {Path("configs", path.name): path for path in yaml.list_base_files(config)}
     if isinstance(yaml.load_config(config).data, data_schema.ToyData):
-        texts = (directory / TOY).glob("*.[de][en]")
-        files |= {TOY / path.name: path.read_bytes() for path in texts}
-    return files
+        files |= {TOY / path.name: path for path in (directory / TOY).glob("*.[de][en]")}
+    content = {name: path.read_bytes() for name, path in files.items()}
+    path = Path("configs", config.name)
+    return NewConfig(path, content.pop(path).decode(), others=content)
 
 
-def _add(directory: Path, files: Mapping[Path, bytes], advice: Mapping[Path, str] = {}) -> None:
+def _add(directory: Path, config: NewConfig) -> None:
     """Write files below a directory, all of them or none, over no other file; print their names."""
+    schema = {SCHEMA: (shipped_directory() / SCHEMA).read_bytes()}
+    files = {config.path: config.text.encode(), **schema, **config.others}
     new = []
     for name, content in sorted(files.items()):
         path = directory / name
@@ -128,21 +127,17 @@ def _add(directory: Path, files: Mapping[Path, bytes], advice: Mapping[Path, str
             if os.path.lexists(parent) and not parent.is_dir():
                 raise UsageError(f"{parent}: is no directory; move it away, or name another DIR")
         if not os.path.lexists(path):
-            new.append(path)
+            new.append(name)
         elif not (path.is_file() and path.read_bytes() == content):
+            advice = config.advice if name == config.path else ""
             raise UsageError(
                 f"{path}: is there already, and differs from what was to be written; move it "
-                f"away, or name another directory{advice.get(name, '')}"
+                f"away, or name another directory{advice}"
             )
-    for path in new:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("xb") as file:
-            file.write(files[path.relative_to(directory)])
-        say(path.as_posix())
+    for name in new:
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        with (directory / name).open("xb") as file:
+            file.write(files[name])
+        say((directory / name).as_posix())
     if not new:
         log("nothing to write: all files are there already")
-
-
-def _show_next(directory: Path, *commands: str) -> None:
-    enter = [] if directory == Path() else [f"cd {shlex.quote(str(directory))}"]
-    log(f"next: {' && '.join([*enter, *commands])}")

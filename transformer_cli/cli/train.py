@@ -85,7 +85,7 @@ def _make_request(given: TrainOptions) -> "preparation.TrainRequest":
         raise UsageError("CONFIG: missing; give a configuration")
     run = directory.RunDirectory(options.run_directory(given.config, given.run_dir))
     ranks = find_ranks()
-    config, root = yaml.load_settings(given.config, given.set_ or [])
+    config = yaml.load_config(given.config, given.set_ or [])
     kinds.check_has_text(config.data, given.config)
     starts_again = given.overwrite and ranks.may_overwrite(run.path)
     files = yaml.list_base_files(given.config)
@@ -98,7 +98,6 @@ def _make_request(given: TrainOptions) -> "preparation.TrainRequest":
         initialize.check_resumable(run, config)
     return preparation.TrainRequest(
         config=config,
-        root=root,
         run=run,
         overwrite=starts_again,
         extras=given.extras,
@@ -157,8 +156,7 @@ def _run(planned: "summary.PlannedTraining") -> "tuple[sessions.Session, int | N
         planned.observers,
     )
     if trainer.ranks.is_main:
-        root = planned.request.root
-        initialize.record_settings(run, planned.config, root, session.is_finished)
+        initialize.record_settings(run, planned.config, session.is_finished)
     # Damaged checkpoints are set aside by now.
     planned = replace(planned, state=session.state)
     for line in align_columns(summary.summarize_training(planned), left=2):

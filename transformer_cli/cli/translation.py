@@ -25,7 +25,6 @@ from transformer_cli.base.text_files import (
     open_text,
     text_writer,
 )
-from transformer_cli.cli.display import describe
 from transformer_cli.cli.options import prefix_errors
 from transformer_cli.cli.process import discard_output
 from transformer_cli.cli.translate import TranslateOptions
@@ -40,8 +39,6 @@ from transformer_cli.text.lines import bounded_lines, decode_lines
 
 if TYPE_CHECKING:
     from tqdm import tqdm
-
-_COUNTED_BYTES = 1 << 30  # a larger input's lines are not counted, as that takes seconds
 
 
 class Row(NamedTuple):
@@ -155,10 +152,11 @@ class RowFormat(InputFormat):
     def _open_rows(self, given: TranslateOptions) -> Iterator[tuple[Iterator[Row], bool]]:
         """Open the input; yield its rows, and whether a person types them."""
         with open_input(given.input_) as source:
-            lines, interactive = bounded_lines(source, given.input_name), source.isatty()
-            if interactive:
-                lines = _prompt_for(lines)
-            yield self.read(given, source, lines), interactive
+            if source.isatty():
+                end = "Ctrl-Z and Enter end" if sys.platform == "win32" else "Ctrl-D ends"
+                log(f"one sentence a line; {end}")
+            lines = bounded_lines(source, given.input_name)
+            yield self.read(given, source, lines), source.isatty()
 
     @contextmanager
     def open_output(self, job: Translating) -> Iterator[Output]:
@@ -207,8 +205,9 @@ def load_translator(options: TranslateOptions) -> TextTranslator[SearchEngine]:
     is_named = compute.engine not in ("auto", "torch")
     with prefix_errors(f"--engine {compute.engine}: ") if is_named else nullcontext():
         translator = loading.load_translator(run, checkpoint, replace(compute, engine=engine))
-    search = options.batch_tokens, options.max_length, options.length_penalty
-    return options.prepare(translator.with_search(compute.beam_size, *search))
+    keys = type(translator.decoding).model_fields  # those that have an option are taken from it
+    settings = {key: getattr(options, key) for key in keys if hasattr(options, key)}
+    return options.prepare(translator.with_search(max_length=options.max_length, **settings))
 
 
 def _write(
@@ -246,15 +245,23 @@ def _describing_rest(output: Output) -> Iterator[None]:
 
 def watch(shown: "tqdm[Any]") -> Watcher:
     """Return what shows in a bar how far a translation is."""
-    return Watcher(shown.update, lambda what: describe(shown, what, "translating"))
+
+    @contextmanager
+    def announce(what: str) -> Iterator[None]:
+        shown.set_description_str(what)
+        try:
+            yield
+        finally:
+            shown.set_description_str("translating")
+
+    return Watcher(shown.update, announce)
 
 
 def count_lines(options: TranslateOptions) -> int | None:
-    """Return how many lines the input has; None: counting them would take long."""
-    path = options.input_
-    if not (options.reads_file and is_plain(path)) or path.stat().st_size > _COUNTED_BYTES:
+    """Return how many lines the input has; None: it can be read only once, or is compressed."""
+    if not (options.reads_file and is_plain(options.input_)):
         return None
-    with open_regular(path) as file:
+    with open_regular(options.input_) as file:
         count, end = 0, b"\n"
         for block in iter(partial(file.read, 1 << 20), b""):
             count, end = count + block.count(b"\n"), block[-1:]
@@ -297,15 +304,3 @@ def _open_stream(path: Path) -> Iterator[TextIO]:
     except OSError as error:
         error.filename = error.filename or str(path)
         raise
-
-
-def _prompt_for(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the lines that a person types, asked for on stderr."""
-    end = "Ctrl-Z and Enter end" if sys.platform == "win32" else "Ctrl-D ends"
-    log(f"one sentence a line; {end}")
-    ask = partial(print, "> ", end="", file=sys.stderr, flush=True)
-    ask()
-    for line in lines:
-        yield line
-        ask()
-    print(file=sys.stderr)

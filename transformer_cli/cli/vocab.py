@@ -40,13 +40,12 @@ def vocab(given: VocabOptions) -> None:
     """
     given.check_extras()
     run = directory.RunDirectory(options.run_directory(given.config, given.run_dir))
-    settings, root = yaml.load_settings(given.config, given.set_ or [])
+    settings = yaml.load_config(given.config, given.set_ or [])
     kinds.check_has_text(settings.data, given.config)
     directory.check_unlocked(run)  # before torch is imported, so that a second writer fails at once
     directory.check_config_files(run.path, yaml.list_base_files(given.config))
     request = preparation.TrainRequest(
         config=settings,
-        root=root,
         run=run,
         overwrite=given.overwrite,
         extras=given.extras,

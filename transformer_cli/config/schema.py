@@ -5,7 +5,7 @@ Where a default is a number from the literature, its source is "Attention Is All
 """
 
 import math
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, PositiveFloat, SerializeAsAny, model_validator
 
@@ -182,6 +182,8 @@ class TrainingConfig(Section):
     """Optimization, validation and checkpoints."""
 
     place = "training"
+    average: ClassVar[str | None] = None
+    """The name of an extension's average of the weights, whose mixin this is of."""
 
     epochs: Count = setting(10, "passes over the training text", may_change=True)
     max_steps: Count | None = setting(
@@ -213,12 +215,6 @@ class TrainingConfig(Section):
         "decay of an exponential moving average of the weights (Polyak and Juditsky "
         "1992), at first (step + 1) / (step + 10); the average is validated and saved. null: no "
         "average",
-    )
-    init_share: Annotated[float, Field(gt=0.0, lt=1.0)] | None = setting(
-        None,
-        "share of init's weights in an average of them and the trained ones, which is validated "
-        "and saved, against forgetting (Wortsman et al. 2022); needs init, and no ema_decay. "
-        "null: no average",
     )
     schedule: ScheduleConfig = setting(NoamSchedule(kind="noam"), "learning rate by optimizer step")
     optimizer: Literal["adam", "muon"] = setting(
@@ -266,7 +262,7 @@ class TrainingConfig(Section):
     @property
     def has_average(self) -> bool:
         """Whether an average of the weights is validated and saved in their place."""
-        return self.ema_decay is not None or self.init_share is not None
+        return self.ema_decay is not None or self.average is not None
 
 
 class EvaluationConfig(Section):
@@ -330,13 +326,6 @@ class Config(Section):
                 "training.freeze: random weights would stay random; needs init, the run that they "
                 "are taken from"
             )
-        if self.training.init_share is not None:
-            if self.init is None:
-                raise ValueError("training.init_share: needs init, the run whose weights it is of")
-            if self.training.ema_decay is not None:
-                raise ValueError(
-                    "training.init_share: ema_decay is another average; set one of them to null"
-                )
         if len(frozen) == 3:
             raise ValueError("training.freeze: all three parts are frozen; leave one out to train")
         return self

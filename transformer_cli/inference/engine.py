@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Protocol
+
+from transformer_cli.config.schema import DecodingConfig
 
 MakeSampler = Callable[[Sequence[list[int]]], Callable[[Any, Any], tuple[Any, Any]]]
 """Returns what draws the next tokens for the sources of a batch: a ``Rank`` of search.py."""
@@ -29,7 +31,7 @@ class SearchOptions:
         bos_id: what every output starts from; not part of it.
         eos_id: what ends an output; not part of it.
         banned_ids: tokens that are never written.
-        beam_size: hypotheses kept a sentence; 1 is greedy search.
+        decoding: settings of the search; the translator takes care of all but ``beam_size``.
         constraints: narrow what is written besides; not every engine can apply them.
         sampler: draws each token, with a beam of 1; None: search.
         with_scores: whether log-probabilities are wanted; those of a greedy search may be 0 else.
@@ -38,10 +40,15 @@ class SearchOptions:
     bos_id: int
     eos_id: int
     banned_ids: tuple[int, ...]
-    beam_size: int = 1
+    decoding: DecodingConfig = field(default_factory=DecodingConfig)
     constraints: tuple[Constraint, ...] = ()
     sampler: MakeSampler | None = None
     with_scores: bool = True
+
+    @property
+    def beam_size(self) -> int:
+        """Hypotheses kept a sentence; 1 is greedy search."""
+        return self.decoding.beam_size
 
 
 @dataclass(frozen=True)

@@ -81,9 +81,9 @@ class TextTranslator(Generic[EngineT]):
         beam_size: int | None = None,
         batch_tokens: int | None = None,
         max_length: int | None = None,
-        length_penalty: float | None = None,
+        **others: Any,
     ) -> Self:
-        """Return a copy with other search settings; None keeps the present value.
+        """Return a copy with other settings of ``decoding``; None keeps the present value.
 
         Raises:
             UsageError: one is larger than a configuration's may be.
@@ -97,9 +97,8 @@ class TextTranslator(Generic[EngineT]):
                 f"{batch_tokens:,} tokens a batch: at most {MOST_BATCH_TOKENS:,}; "
                 "lower `batch_tokens`"
             )
-        keys = ("beam_size", "batch_tokens", "length_penalty")
-        settings = zip(keys, (beam_size, batch_tokens, length_penalty), strict=True)
-        changes = {key: value for key, value in settings if value is not None}
+        given = {"beam_size": beam_size, "batch_tokens": batch_tokens, **others}
+        changes = {key: value for key, value in given.items() if value is not None}
         decoding = self.decoding.model_copy(update=changes)
         return replace(self, decoding=decoding, max_length=max_length or self.max_length)
 
@@ -318,7 +317,7 @@ class TextTranslator(Generic[EngineT]):
             bos_id=BOS_ID,
             eos_id=EOS_ID,
             banned_ids=(*unknown, BOS_ID, PAD_ID, *self.tokenizers.tgt.source_ids),
-            beam_size=self.decoding.beam_size,
+            decoding=self.decoding,
             sampler=self.sampler,
             with_scores=with_scores,
         )

@@ -36,8 +36,8 @@ from transformer_cli.runs.checkpoint import Checkpoint, list_checkpoints
 
 CONFIG, MARK, LOCK, CHECKPOINTS = "config.yaml", "run.json", ".lock", "checkpoints"
 
-# What extensions write, by name, with the facts "configuration" (training only reads it) and
-# "unlocked" where they apply; and "begin", see runs/initialize.py.
+# What extensions write, by name, with the facts "configuration" (training only reads it),
+# "unlocked" and "inherited" where they apply.
 _ADDED = {name: entry.facts for name, entry in registry.entries("run file").items()}
 # Data that can be made again, by directory, with the names of its files: nothing else is deleted.
 _DATA = {
@@ -52,6 +52,8 @@ LOCKED = (
 """Everything that is written by processes that hold the lock."""
 UNLOCKED = tuple(name for name, facts in _ADDED.items() if "unlocked" in facts)
 """Everything that is written by others, which replace whatever is there."""
+INHERITED = tuple(name for name, facts in _ADDED.items() if "inherited" in facts)
+"""The records, as JSON, that a run takes over from the one that its ``init`` names."""
 # Left by a process that died before the mark was written.
 _BEGINNING = re.compile(rf"{re.escape(LOCK)}|{re.escape(MARK)}{TEMPORARY_END}")
 

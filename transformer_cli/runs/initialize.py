@@ -1,31 +1,32 @@
 """Begin a run, or go on with one: what may have changed, what is renamed, and what is written."""
 
+import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from datetime import date
 from itertools import count
 from pathlib import Path
 
-from transformer_cli.base import registry
 from transformer_cli.base.errors import (
     CheckpointError,
     ConfigError,
     CorpusError,
     RunError,
 )
-from transformer_cli.base.files import read_small
+from transformer_cli.base.files import read_json, read_small
 from transformer_cli.base.locations import find_files, is_here, is_local, locate, text_path
 from transformer_cli.base.messages import log
 from transformer_cli.base.text_files import write_text
 from transformer_cli.base.writing import TEMPORARY_MARK, remove_leftovers
 from transformer_cli.config.differences import Difference, differences
 from transformer_cli.config.schema import Config
-from transformer_cli.config.setting_tree import Node, iter_leaves, join_keys
+from transformer_cli.config.setting_tree import iter_leaves, join_keys
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.runs.checkpoint import Checkpoint, TrainingState, list_checkpoints
 from transformer_cli.runs.directory import (
+    INHERITED,
     LOCKED,
     UNLOCKED,
     RunDirectory,
@@ -37,23 +38,21 @@ _SHAPES_DATA = ("data.", "tokenizer.", "init")
 
 
 @contextmanager
-def begin_run(run: RunDirectory, config: Config, overwrite: bool, root: Node) -> Iterator[None]:
-    """Lock and initialize a run while the block runs; ``root`` is what ``config`` was read from.
+def begin_run(run: RunDirectory, config: Config, overwrite: bool) -> Iterator[None]:
+    """Lock and initialize a run while the block runs.
 
     With ``overwrite``, a run that has checkpoints is renamed, which is logged, and the data of one
     without is made again. A run that has checkpoints keeps the record of the settings that they
     were trained with until ``record_settings``.
     """
-    # Before an earlier run is renamed: a new one may be started from its config.yaml.
-    records = _find_records(run, config, root)
     if overwrite and (moved := rename_run(run)):
         log(f"{run.path}: the earlier run is now {moved}")
     with lock_run(run):
-        initialize_run(run, config, overwrite, records)
+        initialize_run(run, config, overwrite)
         yield
 
 
-def record_settings(run: RunDirectory, config: Config, root: Node, is_finished: bool) -> None:
+def record_settings(run: RunDirectory, config: Config, is_finished: bool) -> None:
     """Record the settings that a run is trained with from now on, once nothing can refuse them.
 
     Of a training that ``is_finished``, the run keeps the settings that it was trained with:
@@ -63,23 +62,26 @@ def record_settings(run: RunDirectory, config: Config, root: Node, is_finished: 
         trained, kept = run.load_config(), ("seed", "init", "model", "training")
         config = config.model_copy(update={name: getattr(trained, name) for name in kept})
     with _name_run_in_error(run):
-        _record(run, config, _find_records(run, config, root))
+        _record(run, config)
 
 
-def _find_records(run: RunDirectory, config: Config, root: Node) -> list[Callable[[], None]]:
-    """Return what writes the records of extensions, the ``begin`` of each ``run file``."""
-    entries = registry.entries("run file").values()
-    return [each.load("begin")(run, config, root) for each in entries if "begin" in each.facts]
-
-
-def _record(run: RunDirectory, config: Config, records: Iterable[Callable[[], None]]) -> None:
+def _record(run: RunDirectory, config: Config) -> None:
     # The mark is written first, so that the directory is known as a run whenever the process dies.
     write_mark(run.path, config)
     text = dump_config(config)
     if not run.config.is_file() or read_small(run.config) != text.encode():
         write_text(run.config, text)
-    for record in records:
-        record()
+    if not run.has_checkpoints:
+        _inherit(run, config)
+
+
+def _inherit(run: RunDirectory, config: Config) -> None:
+    """Take over what the run that ``init`` names says of its weights: it may be gone one day."""
+    for name in INHERITED:
+        (run.path / name).unlink(missing_ok=True)
+        record = None if config.init is None else read_json(config.init / name)
+        if record is not None:
+            write_text(run.path / name, json.dumps(record, indent=1) + "\n")
 
 
 def rename_run(run: RunDirectory) -> Path | None:
@@ -113,12 +115,7 @@ def rename_run(run: RunDirectory) -> Path | None:
     return moved
 
 
-def initialize_run(
-    run: RunDirectory,
-    config: Config,
-    overwrite: bool = False,
-    records: Iterable[Callable[[], None]] = (),
-) -> None:
+def initialize_run(run: RunDirectory, config: Config, overwrite: bool = False) -> None:
     """Initialize a run directory, which the caller has locked; see ``begin_run``."""
     with _name_run_in_error(run):
         run.check_is_run_or_empty()
@@ -133,7 +130,7 @@ def initialize_run(
             if not run.has_checkpoints and (overwrite or is_data_outdated(run, config)):
                 run.remove_data()
         if not run.has_checkpoints or not run.config.is_file():
-            _record(run, config, records)
+            _record(run, config)
         run.checkpoints.mkdir(exist_ok=True)
         # Permissions are not enough: root has them on a disk that is mounted read-only.
         trial = run.checkpoints / f"trial{TEMPORARY_MARK}{os.getpid()}"

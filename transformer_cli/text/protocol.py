@@ -99,13 +99,11 @@ class Tokenizers:
     Here a line is what its tokenizer makes of it. An extension may inherit from this class, so that
     further ids, behind those that text is encoded to, stand for something; see ``CodecKind``.
 
-    ``types`` are the different words of the training text, source and target, before rare ones
-    were left out; None for subwords. ``letterless`` and ``copied`` are those of ``TextStats``.
+    ``letterless`` and ``copied`` are those of ``TextStats``.
     """
 
     src: Tokenizer
     tgt: Tokenizer
-    types: tuple[int, int] | None = None
     letterless: bool = False
     copied: bool = False
 

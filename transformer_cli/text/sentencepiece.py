@@ -24,7 +24,7 @@ from transformer_cli.text.protocol import (
     Lines,
     Tokenizer,
 )
-from transformer_cli.text.tokenizer import Side, SideFilesManifest, TrainingText
+from transformer_cli.text.tokenizer import Side, TokenizerManifest, TrainingText
 
 # Part of what is learned, as sums of the unigram model depend on how work is split: never the
 # machine's own number of cores.
@@ -91,12 +91,11 @@ def open_model(model: bytes, source: Path, advice: str) -> Any:
     return processor
 
 
-class Manifest(SideFilesManifest):
+class Manifest(TokenizerManifest):
     """The manifest of SentencePiece models."""
 
     kind: Literal["sentencepiece"] = "sentencepiece"
     suffix = "model"
-    learns_from_sample = True
 
     def open(self, data: bytes, path: Path, side: Side) -> SentencePieceTokenizer:
         return SentencePieceTokenizer(data, self.lowercase, path)

@@ -81,8 +81,8 @@ class TokenizerManifest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    learns_from_sample: ClassVar[bool] = False
-    """Whether ``MOST_LINES`` of a larger text are enough to learn from."""
+    suffix: ClassVar[str]
+    """Of the files' names: there is one a side, or a joint one."""
 
     format: Literal[1] = 1
     lowercase: bool
@@ -103,8 +103,8 @@ class TokenizerManifest(BaseModel):
         """
 
     @abstractmethod
-    def load(self, directory: Path) -> Tokenizers:
-        """Load the tokenizers of a directory, without codecs, checking its files."""
+    def open(self, data: bytes, path: Path, side: Side) -> Tokenizer:
+        """Return the tokenizer of a file's bytes."""
 
     def is_made_by(self, config: Any) -> bool:
         """Return whether the settings, which made these tokenizers, would make them now."""
@@ -126,16 +126,6 @@ class TokenizerManifest(BaseModel):
             )
         return data
 
-
-class SideFilesManifest(TokenizerManifest):
-    """A manifest of model files, one a side or a joint one, named by side and ``suffix``."""
-
-    suffix: ClassVar[str]
-
-    @abstractmethod
-    def open(self, data: bytes, path: Path, side: Side) -> Tokenizer:
-        """Return the tokenizer of a model file's bytes."""
-
     def load(self, directory: Path) -> Tokenizers:
         """Load the tokenizers of a directory, without codecs, checking its files."""
         is_joint = self.file_name("joint") in self.sha256
@@ -145,7 +135,7 @@ class SideFilesManifest(TokenizerManifest):
             self.open(self.read_checked(path), path, side)
             for side, path in zip(sides, paths, strict=True)
         ]
-        return Tokenizers(src=tokenizers[0], tgt=tokenizers[-1])
+        return Tokenizers(tokenizers[0], tokenizers[-1], self.letterless, self.copied)
 
     @classmethod
     def file_name(cls, side: Side) -> str:
@@ -228,15 +218,15 @@ def learn_tokenizers(
 
     ``codecs`` are records by name, as ``describe_codecs`` returns them.
     """
-    kind = find_kind(config.kind)
-    if kind.learns_from_sample:
+    is_counted = config.kind == "words"  # each word of the whole text
+    if not is_counted:
         text = text.sample(MOST_LINES // (2 if config.one_vocabulary else 1))
     for name, record in codecs.items():
         src, tgt = find_codec(name).text_to_learn(record, text.src, text.tgt)
         text = replace(text, src=src, tgt=tgt)
-    manifest: TokenizerManifest = kind.learn(config, text, directory)
+    manifest = find_kind(config.kind).learn(config, text, directory)
     manifest.model_copy(update={"codecs": dict(codecs), **text.traits}).save(directory)
-    if config.kind != "words":
+    if not is_counted:
         made = manifest.load(directory)
         sides = [(made.src, text.src), (made.tgt, text.tgt)]
         for check in registry.entries("tokenizer check").values():
@@ -308,8 +298,7 @@ def load_manifest(directory: Path) -> TokenizerManifest:
 def load_tokenizers(directory: Path) -> Tokenizers:
     """Load what ``learn_tokenizers`` wrote, unchanged; the directory alone is enough."""
     manifest = load_manifest(directory)
-    traits = {key: getattr(manifest, key) for key in _TRAITS}
-    tokenizers = replace(manifest.load(directory), **traits)
+    tokenizers = manifest.load(directory)
     for name, record in sorted(manifest.codecs.items()):
         tokenizers = find_codec(name).open(tokenizers, record)
     return tokenizers
@@ -320,11 +309,6 @@ def have_same_tokenizers(first: Path, second: Path) -> bool:
     of_text = {"learned_from", *_TRAITS}
     one, other = (load_manifest(path).model_dump(exclude=of_text) for path in (first, second))
     return one == other
-
-
-def load_text_sha256(directory: Path) -> str:
-    """Return the SHA-256 of the text that the tokenizers in ``directory`` were learned from."""
-    return load_manifest(directory).learned_from
 
 
 def fingerprint(directory: Path) -> str:

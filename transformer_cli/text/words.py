@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict
 
 from transformer_cli.base.errors import ConfigError, TokenizerError
-from transformer_cli.base.files import sha256
 from transformer_cli.base.messages import show_progress
-from transformer_cli.base.text_files import write_text
 from transformer_cli.config.languages import base_language
 from transformer_cli.config.tokenizer_schema import WordsConfig
 from transformer_cli.text.protocol import (
@@ -23,15 +21,13 @@ from transformer_cli.text.protocol import (
     SPECIALS,
     UNK_ID,
     Tokenizer,
-    Tokenizers,
 )
-from transformer_cli.text.tokenizer import TokenizerManifest, TrainingText
+from transformer_cli.text.tokenizer import Side, TokenizerManifest, TrainingText
 
 if TYPE_CHECKING:
     from spacy.language import Language
 
 _MAX_BYTES = 1 << 26  # of a vocabulary: several million words, each 200 bytes of memory
-_SRC, _TGT = "src.vocab.txt", "tgt.vocab.txt"
 # About 300 bytes each; Multi30k's training text has 20,000 different ones a side.
 _MAX_STRINGS = 200_000
 # Characters of a word. spaCy looks at the rest of a word each time it splits off punctuation: a
@@ -77,13 +73,13 @@ class Vocabulary:
         """Return the id of a token of text; 0 if it is unknown or spelled like a special token."""
         return self.ids.get(token, UNK_ID)
 
-    def save(self, path: Path) -> None:
-        r"""Write one token per line, line n (from 0) being id n; UTF-8, ended by '\n' alone."""
-        write_text(path, "".join(f"{token}\n" for token in self.tokens))
+    def dump(self) -> str:
+        r"""Return one token per line, line n (from 0) being id n; each ended by '\n' alone."""
+        return "".join(f"{token}\n" for token in self.tokens)
 
     @classmethod
     def parse(cls, data: bytes, path: Path) -> Self:
-        """Return what ``save`` wrote into ``path``; raise TokenizerError if it did not write it."""
+        """Return what ``dump`` gave for the file ``path``; raise TokenizerError if it did not."""
         text = data[:_MAX_BYTES].decode(errors="replace")
         # Not splitlines(), which also splits at U+2028, U+0085 and others that tokens may contain.
         *tokens, rest = text.split("\n")
@@ -229,61 +225,48 @@ def _create_pipeline(language: str) -> "Language":
         ) from error
 
 
-class WordsSideManifest(BaseModel):
-    """One side's part of the manifest."""
+class WordsSide(BaseModel):
+    """How a side's text is cut into words, and words are joined."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(strict=True)
 
     rules: str
     language: str
-    types: int
 
 
 class Manifest(TokenizerManifest):
     """The manifest of word tokenizers."""
 
     kind: Literal["words"] = "words"
-    src: WordsSideManifest
-    tgt: WordsSideManifest
+    suffix = "vocab.txt"
+    src: WordsSide
+    tgt: WordsSide
 
-    def load(self, directory: Path) -> Tokenizers:
-        tokenizers = []
-        for side, name in ((self.src, _SRC), (self.tgt, _TGT)):
-            vocabulary = Vocabulary.parse(self.read_checked(directory / name), directory / name)
-            words = SpacyWords(side.rules, side.language, self.lowercase)
-            tokenizers.append(WordsTokenizer(words, vocabulary))
-        src, tgt = tokenizers
-        return Tokenizers(src, tgt, (self.src.types, self.tgt.types))
+    def open(self, data: bytes, path: Path, side: Side) -> WordsTokenizer:
+        cut = self.src if side == "src" else self.tgt
+        words = SpacyWords(cut.rules, cut.language, self.lowercase)
+        return WordsTokenizer(words, Vocabulary.parse(data, path))
 
     @classmethod
     def learn(cls, config: WordsConfig, text: TrainingText, directory: Path) -> Self:
-        """Count the words of both sides and write their vocabularies into ``directory``."""
-        sides = {}
-        for side, name, rules, language, lines in (
-            ("source", _SRC, config.src_rules, text.src_lang, text.src),
-            ("target", _TGT, config.tgt_rules, text.tgt_lang, text.tgt),
-        ):
-            words = SpacyWords(rules or language, language, config.lowercase)
-            counts = words.count(show_progress(lines, f"{side} words"))
+        sides: dict[Side, WordsSide] = {
+            "src": WordsSide(rules=config.src_rules or text.src_lang, language=text.src_lang),
+            "tgt": WordsSide(rules=config.tgt_rules or text.tgt_lang, language=text.tgt_lang),
+        }
+        models: list[tuple[Side, bytes]] = []
+        for side, lines, label in text.sides(joint=False):
+            words = SpacyWords(sides[side].rules, sides[side].language, config.lowercase)
+            counts = words.count(show_progress(lines, label))
             vocabulary = Vocabulary.from_counts(
                 counts, config.min_freq, config.max_size, config.order
             )
             if len(vocabulary) == len(SPECIALS):
                 raise ConfigError(
-                    f"tokenizer.min_freq: no word is seen {config.min_freq} times for {name}; "
-                    "set a lower one"
+                    f"tokenizer.min_freq: no word is seen {config.min_freq} times for "
+                    f"{cls.file_name(side)}; set a lower one"
                 )
-            vocabulary.save(directory / name)
-            sides[name] = WordsSideManifest(
-                rules=rules or language, language=language, types=len(counts)
-            )
-        return cls(
-            lowercase=config.lowercase,
-            learned_from=text.sha256,
-            src=sides[_SRC],
-            tgt=sides[_TGT],
-            sha256={name: sha256(directory / name) for name in sides},
-        )
+            models.append((side, vocabulary.dump().encode()))
+        return cls.write(models, directory, config.lowercase, text.sha256, **sides)
 
 
 # Closing quotation marks, by the opening one.

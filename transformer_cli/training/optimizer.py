@@ -84,9 +84,9 @@ class Update:
 class Optimizer:
     """Updates the weights from their gradients, and the average from the weights.
 
-    ``eval_model`` gets the average: a moving one (``ema_decay``), or one of the weights that
-    training started from and those that it has now (``init_share``). It is the model itself if
-    there is none. Frozen weights have no gradient, no state, and no average but themselves.
+    ``eval_model`` gets the average, and is the model itself if there is none. The average is a
+    moving one (``ema_decay``); a subclass that an extension provides as ``average`` has another.
+    Frozen weights have no gradient, no state, and no average but themselves.
     """
 
     def __init__(
@@ -102,10 +102,6 @@ class Optimizer:
         self._trained = {name: weight.detach() for name, weight in trained.items()}
         averages = weights_of(eval_model) if config.has_average else {}
         self._averages = [averages[name] for name in trained if averages]
-        keeps_initial = config.init_share is not None
-        self._initial = {
-            name: each.clone() for name, each in self._trained.items() if keeps_initial
-        }
         self._parts = []
         for kind in OPTIMIZERS.values():
             own = {
@@ -161,18 +157,13 @@ class Optimizer:
             is_finite=is_finite,
         )
 
-    def average_with_initial(self) -> None:
-        """Compute the average with the initial weights, if ``init_share`` asks for it."""
-        if self._config.init_share is not None:
-            torch._foreach_copy_(self._averages, [*self._initial.values()])
-            trained = [*self._trained.values()]
-            torch._foreach_lerp_(self._averages, trained, 1.0 - self._config.init_share)
+    def update_average(self) -> None:
+        """Compute the average before it is read, where no step updates it."""
 
     def state(self) -> dict[str, Tensor]:
         """Return the state by kind and weight.
 
-        With an average, which is the checkpoint's model, also the trained weights, and for
-        ``init_share`` the initial ones.
+        With an average, which is the checkpoint's model, also the trained weights.
         """
         self.prepare()
         state = {
@@ -183,7 +174,7 @@ class Optimizer:
         }
         if self._averages:
             state |= {f"weight.{name}": each for name, each in weights_of(self._model).items()}
-        return state | {f"initial.{name}": each for name, each in self._initial.items()}
+        return state
 
     def load_state(self, state: Mapping[str, Tensor], updates: int) -> None:
         """Restore ``state`` after so many updates.
@@ -195,8 +186,6 @@ class Optimizer:
         if self._averages:
             names = weights_of(self._model)
             load_weights(self._model, {name: state[f"weight.{name}"] for name in names})
-        for name, initial in self._initial.items():
-            initial.copy_(state[f"initial.{name}"])
         for part in self._parts:
             for name, weight in part.weights.items():
                 own = part.optimizer.state[weight]

@@ -25,7 +25,6 @@ from transformer_cli.base.writing import whole_directory
 from transformer_cli.config.data_schema import DataConfig
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import find_owners
-from transformer_cli.config.setting_tree import Node
 from transformer_cli.data.batches import Augmentation
 from transformer_cli.data.corpus import (
     MIN_PAIRS_FOR_WORKERS,
@@ -69,7 +68,6 @@ class TrainRequest:
     """What to train and where."""
 
     config: Config
-    root: Node  # the tree that the settings were read from
     run: RunDirectory
     overwrite: bool  # whether to rename an earlier run, and start again
     extras: Sequence[object]  # options of extensions, which checks of the text may know
@@ -127,8 +125,7 @@ def _prepare(request: TrainRequest, stack: ExitStack) -> tuple[RunDirectory, Pre
         if request.is_dry:
             run = stack.enter_context(_open_trial(request))
         else:
-            beginning = initialize.begin_run(run, config, request.overwrite, request.root)
-            stack.enter_context(beginning)
+            stack.enter_context(initialize.begin_run(run, config, request.overwrite))
         if texts is None:
             prepare_text(config.data, run, executor)
             texts = check_texts(request, run, executor)
@@ -274,7 +271,7 @@ def open_prepared_data(config: Config, run: RunDirectory) -> PreparedData:
 def _open(config: Config, run: RunDirectory, texts: Texts, tokenizers: Tokenizers) -> PreparedData:
     """Open what a run has of its texts, encode val, and choose the pairs to train on."""
     place, stats = run.text_place, texts.train.stats
-    if tokenizer.load_text_sha256(run.tokenizer) != stats.text_sha256:
+    if tokenizer.load_manifest(run.tokenizer).learned_from != stats.text_sha256:
         raise _no_data(run)
     store = open_store(run.encoded, stats.text_sha256, tokenizer.fingerprint(run.tokenizer))
     if store is None:

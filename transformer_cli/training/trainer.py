@@ -22,6 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from transformer_cli.base import registry
 from transformer_cli.base.errors import ConfigError, TrainingError
 from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.config.schema import Config
@@ -75,7 +76,9 @@ class Trainer:
         self._eval_model = copy.deepcopy(model).requires_grad_(False) if has_average else model
         self.config = config.training
         self.d_model = config.model.d_model
-        self.optimizer = Optimizer(model, self._eval_model, self.config, ranks)
+        average = registry.find("average", self.config.average) if self.config.average else None
+        kind: type[Optimizer] = average.load() if average else Optimizer
+        self.optimizer = kind(model, self._eval_model, self.config, ranks)
         self._gradients = GradientAccumulator(model, self.config, precision, config.seed, ranks)
         self.step = self.epoch = self.batch = self.skipped = 0
         self.window = [0.0, 0.0, 0.0]
@@ -89,7 +92,7 @@ class Trainer:
     @property
     def eval_model(self) -> Transformer:
         """The model that is validated and saved: an average of the weights, if there is one."""
-        self.optimizer.average_with_initial()
+        self.optimizer.update_average()
         return self._eval_model
 
     @property

@@ -9,7 +9,7 @@ from texts import read_texts
 from transformer_cli.base.errors import CorpusError, RunError
 from transformer_cli.config.schema import Config
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.text.tokenizer import load_text_sha256
+from transformer_cli.text.tokenizer import load_manifest
 from transformer_cli.training.summary import summarize_sides
 
 
@@ -38,10 +38,10 @@ def test_added_pairs_are_trained_on_like_the_corpus_own(run: RunDirectory) -> No
 
 def test_another_added_text_is_another_training_text(run: RunDirectory) -> None:
     prepared(run, more=write_all(run, MORE))
-    known = load_text_sha256(run.tokenizer)
+    known = load_manifest(run.tokenizer).learned_from
     changed = [MORE[0], [("e e", "y z")]]
     _, result = prepared(run, more=write_all(run, changed))
-    assert load_text_sha256(run.tokenizer) != known
+    assert load_manifest(run.tokenizer).learned_from != known
     assert ids(stored(result).src)[-1] == [7, 7]  # e is seen twice now
     (run.checkpoints / "step-00000001").mkdir()
     with pytest.raises(RunError, match=f"^{run.path}: the training text has changed"):

@@ -305,7 +305,7 @@ def test_banned_ids_are_never_written(beam_size: int, tmp_path: Path) -> None:
     model, tags = random_trained().model, [20, 21]
     favour(model, tags, 9.0)
     _, theirs = both(tmp_path / "model", model)
-    options = SearchOptions(BOS_ID, EOS_ID, (*BANNED, *tags), beam_size)
+    options = SearchOptions(BOS_ID, EOS_ID, (*BANNED, *tags), DecodingConfig(beam_size=beam_size))
     sources = [[*ids, EOS_ID] for ids in SOURCES]
     limits = [8 for _ in SOURCES]
     found = theirs.engine.search(sources, limits, options, 999, ignore, never)

@@ -6,9 +6,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from transformer_cli.config.schema import Config
-from transformer_cli.config.setting_tree import Node, Place
-from transformer_cli.extensions.exchange.imported import begin_record, find_import_source
+from transformer_cli.extensions.exchange.imported import find_import_source
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.initialize import initialize_run
 
 
 def test_the_origin_of_an_imported_model_is_taken_over(tmp_path: Path) -> None:
@@ -17,9 +17,8 @@ def test_the_origin_of_an_imported_model_is_taken_over(tmp_path: Path) -> None:
     record = {"source": "me/model", "revision": "1"}
     (runs[0].path / "import.json").write_text(json.dumps(record))
     for earlier, begun in pairwise(runs):
-        begun.path.mkdir()
         settings = {"data": {"kind": "toy"}, "tokenizer": {"kind": "words"}}
         config = Config.model_validate({**settings, "init": str(earlier.path)})
-        begin_record(begun, config, Node({}, Place("no file")))()
+        initialize_run(begun, config)
     shutil.rmtree(runs[0].path)
     assert find_import_source(runs[2].path) == "me/model at commit 1"

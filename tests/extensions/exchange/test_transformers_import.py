@@ -14,6 +14,7 @@ from extensions.exchange.marian_files import (
     import_directory,
     write_tokenizer,
 )
+from transformer_cli.config.schema import DecodingConfig
 from transformer_cli.inference.engine import SearchOptions
 from transformer_cli.inference.search import search
 from transformer_cli.inference.translator import rank
@@ -165,7 +166,7 @@ def test_outputs_are_equal(both: Both, beam_size: int) -> None:
         bad_words_ids=[[number] for number in banned],
         do_sample=False,
     )
-    options = SearchOptions(BOS_ID, EOS_ID, (0, 1, 3), beam_size)
+    options = SearchOptions(BOS_ID, EOS_ID, (0, 1, 3), DecodingConfig(beam_size=beam_size))
     limits = torch.full((len(LINES),), LENGTH)
     found = search(both.ours.model, source(both), limits, options)
     for hypotheses, row in zip(found, written.tolist(), strict=True):

@@ -23,6 +23,7 @@ from inference.test_search import (
 from inference.translators import LINES, numbers, random_translator
 
 from transformer_cli.base.errors import InputError
+from transformer_cli.config.schema import DecodingConfig
 from transformer_cli.extensions.prefixes.forced_prefixes import (
     ForcedPrefixes,
     PrefixedLine,
@@ -64,7 +65,7 @@ def forced(
 @pytest.mark.parametrize("beam_size", [1, 2, 5])
 def test_no_prefixes_are_empty_prefixes(beam_size: int) -> None:
     model = random_model()
-    options = replace(GREEDY, beam_size=beam_size)
+    options = replace(GREEDY, decoding=DecodingConfig(beam_size=beam_size))
     expected = search(model, SRC, LIMITS, options)
     assert forced_search(model, SRC, LIMITS, options, [[] for _ in SRC]) == expected
 
@@ -73,7 +74,7 @@ def test_no_prefixes_are_empty_prefixes(beam_size: int) -> None:
 @pytest.mark.parametrize("beam_size", [1, 2, 5])
 def test_outputs_begin_with_their_prefixes_and_are_as_likely_as_they_say(beam_size: int) -> None:
     model = random_model()
-    options = replace(GREEDY, beam_size=beam_size)
+    options = replace(GREEDY, decoding=DecodingConfig(beam_size=beam_size))
     limits = LIMITS.clamp(min=4)
     found = forced_search(model, SRC, limits, options, PREFIXES)
     for row, limit, prefix, hypotheses in zip(SRC, limits.tolist(), PREFIXES, found, strict=True):
@@ -88,7 +89,7 @@ def test_outputs_begin_with_their_prefixes_and_are_as_likely_as_they_say(beam_si
 @pytest.mark.parametrize("beam_size", [1, 2, 5])
 def test_prefixes_in_a_batch_equal_one_by_one(beam_size: int) -> None:
     model = random_model()
-    options = replace(GREEDY, beam_size=beam_size)
+    options = replace(GREEDY, decoding=DecodingConfig(beam_size=beam_size))
     limits = LIMITS.clamp(min=4)
     together = forced_search(model, SRC, limits, options, PREFIXES)
     for row, limit, prefix, hypotheses in zip(SRC, limits, PREFIXES, together, strict=True):
@@ -102,7 +103,7 @@ def test_the_start_of_the_best_output_gives_that_output(count: int) -> None:
     # A beam so wide that it holds the best from either start.
     model = random_model()
     for beam_size in (1, 40):
-        options = replace(GREEDY, beam_size=beam_size)
+        options = replace(GREEDY, decoding=DecodingConfig(beam_size=beam_size))
         best = best_of(model, SRC, LIMITS, options)
         again = forced_search(model, SRC, LIMITS, options, [each.ids[:count] for each in best])
         assert_equal([first for first, *_ in again], best)

@@ -18,7 +18,7 @@ from transformer_cli.data import corpus
 from transformer_cli.data.corpus import ParallelFiles, StreamedText
 from transformer_cli.data.store import load_once, write_store
 from transformer_cli.extensions.processes import spawning
-from transformer_cli.extensions.processes.spawning import open_pool
+from transformer_cli.extensions.processes.lazy_pool import LazyPool
 from transformer_cli.text.tokenizer import TrainingText, learn_tokenizers
 
 SRC = [f"{n} Hunde, {n * 7 % 13} Katzen \u2028 und ein Vogel" * (n % 9 > 0) for n in range(60)]
@@ -33,7 +33,9 @@ from transformer_cli.extensions.processes.spawning import open_pool
 
 if __name__ == "__main__":
     with open_pool(2) as pool:
-        for number, _ in enumerate(pool.map(time.sleep, [0.01] * 20_000)):
+        naps = [pool.submit(time.sleep, 0.01) for _ in range(20_000)]
+        for number, nap in enumerate(naps):
+            nap.result()
             if number == 5:
                 print("working", flush=True)
             if number == 9 and sys.argv[1] == "fails":
@@ -77,7 +79,8 @@ def test_processes_end_with_the_block(
     files: ParallelFiles, tokenizers: Path, tmp_path: Path
 ) -> None:
     load = partial(load_once, tokenizers, "print")
-    with open_pool(2) as pool:
+    with LazyPool(2) as pool:
+        assert children() == set()
         text = StreamedText.of(files, executor=pool)
         write_store(tmp_path / "store", text, load, "print", pool)
         assert children()
@@ -106,7 +109,7 @@ def test_a_killed_worker_is_one_line(
     load = partial(load_or_die, tokenizers, tmp_path / "died")
     with (
         pytest.raises(WorkerError, match=r"^a worker process was killed, or has crashed; [^\n]*$"),
-        open_pool(2) as pool,
+        LazyPool(2) as pool,
     ):
         write_store(tmp_path / "store", StreamedText.of(files), load, "print", pool)
     assert children() == set()

@@ -105,8 +105,8 @@ def test_scores_are_those_of_evaluate(training: Training, tmp_path: Path) -> Non
     charts = {chart["name"]: chart for chart in page.data["charts"]}
     assert charts.keys() == {"loss", "perplexity", "scores", "rate"}
     assert charts["scores"]["series"][0]["x"] == [20, 40, 60]
-    assert re.search(r"kind: files +# .*tiny.yaml:1", shown)
-    assert re.search(r"seed: \d+ +# ", shown)
+    assert "kind: files" in shown
+    assert re.search(r"seed: \d+", shown)
 
 
 def test_a_report_needs_neither_records_nor_training_text(own_run: Path, tmp_path: Path) -> None:

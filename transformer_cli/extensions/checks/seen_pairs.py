@@ -17,7 +17,7 @@ from transformer_cli.data.kinds import open_kind, open_training_text
 from transformer_cli.data.store import read_stats
 from transformer_cli.extensions.checks.digests import fold_side
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.text.tokenizer import load_text_sha256
+from transformer_cli.text.tokenizer import load_manifest
 
 
 @dataclass(frozen=True)
@@ -134,6 +134,6 @@ def _read_trained_text(run: RunDirectory) -> Iterator[tuple[str, str]]:
     if not open_kind(data).is_here("train", earlier):
         raise CorpusError(f"{run.path}: its training text is not on disk")
     text = StreamedText.of(open_training_text(data, earlier), read_stats(run.encoded))
-    if text.stats.text_sha256 != load_text_sha256(run.tokenizer):
+    if text.stats.text_sha256 != load_manifest(run.tokenizer).learned_from:
         raise CorpusError(f"{run.path}: its training text has changed")
     return iter(show_progress(text.pairs(), f"{run.path.name}'s training text", " pairs"))

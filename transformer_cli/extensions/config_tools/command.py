@@ -8,8 +8,7 @@ from transformer_cli.cli.display import say
 
 with lazy_imports():
     from transformer_cli.config import yaml
-    from transformer_cli.extensions.config_tools import json_schema, origins, run_origins
-    from transformer_cli.runs import directory
+    from transformer_cli.extensions.config_tools import json_schema, origins
 
 
 def print_schema() -> None:
@@ -37,7 +36,4 @@ def show(config: options.ConfigOrRun, set_: options.Set = None) -> None:
       transformer-cli config show runs/toy
     """
     settings, root = yaml.load_settings(options.find_config(config), set_ or [])
-    found = origins.find_origins(settings, root)
-    if config.is_dir():
-        found = run_origins.trace_run(found, directory.RunDirectory(config))
-    say(origins.annotate(settings, found).removesuffix("\n"))
+    say(origins.annotate(settings, origins.find_origins(settings, root)).removesuffix("\n"))

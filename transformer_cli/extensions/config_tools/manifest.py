@@ -6,5 +6,4 @@ provides = {
         "schema": {"load": "command:print_schema"},
         "show": {"load": "command:show"},
     },
-    "run file": {"origins.json": {"begin": "run_origins:begin_record"}},
 }

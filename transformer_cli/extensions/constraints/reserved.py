@@ -236,7 +236,7 @@ class ReservedTokenizers(Tokenizers):
         tgt = src
         if tokenizers.src is not tokenizers.tgt:
             tgt = ReservedTokenizer(tokenizers.tgt, bool(protect), tags, has_terms)
-        of_text = tokenizers.types, tokenizers.letterless, tokenizers.copied
+        of_text = tokenizers.letterless, tokenizers.copied
         return cls(src, tgt, *of_text, tuple(protect))
 
     @property

@@ -24,7 +24,7 @@ from transformer_cli.base.text_files import write_text
 from transformer_cli.config.schema import Config
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.protocol import Tokenizers
-from transformer_cli.text.tokenizer import copy_tokenizers, load_text_sha256
+from transformer_cli.text.tokenizer import copy_tokenizers, load_manifest
 
 INTERFACE = "export format"
 
@@ -49,7 +49,7 @@ def write_tokenizer(run: RunDirectory, directory: Path) -> Path:
     """Write a run's tokenizers below an exported model; return their directory."""
     tokenizer = directory / run.tokenizer.name
     tokenizer.mkdir()
-    copy_tokenizers(run.tokenizer, load_text_sha256(run.tokenizer), tokenizer)
+    copy_tokenizers(run.tokenizer, load_manifest(run.tokenizer).learned_from, tokenizer)
     return tokenizer
 
 

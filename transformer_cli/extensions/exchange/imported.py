@@ -3,18 +3,12 @@
 That says what it was imported from; later runs take it over from their ``init``.
 """
 
-import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
 from transformer_cli.base.files import read_json
-from transformer_cli.base.text_files import write_text
-from transformer_cli.config.schema import Config
-from transformer_cli.config.setting_tree import Node
 from transformer_cli.data.kinds import CorpusKind
 from transformer_cli.extensions.exchange.settings import ImportedData
-from transformer_cli.runs.directory import RunDirectory
 
 IMPORT = "import.json"
 
@@ -27,20 +21,6 @@ class ImportedKind(CorpusKind[ImportedData]):
 
     def open_split(self, split: str, place: Path | None) -> NoReturn:
         raise AssertionError("it has no splits")
-
-
-def begin_record(run: RunDirectory, config: Config, root: Node) -> Callable[[], None]:
-    """Return what takes over what ``init`` was imported from, as that run may be gone one day."""
-    imported = None if config.init is None else read_json(config.init / IMPORT)
-
-    def record() -> None:
-        if run.has_checkpoints:
-            return
-        (run.path / IMPORT).unlink(missing_ok=True)
-        if imported is not None:
-            write_text(run.path / IMPORT, json.dumps(imported, indent=1) + "\n")
-
-    return record
 
 
 def find_import_source(run: Path) -> str | None:

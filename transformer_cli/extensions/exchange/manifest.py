@@ -4,7 +4,7 @@ api = 1
 needs = ("corpora", "ctranslate2", "tokenizers")
 provides = {
     "corpus": {"imported": {"settings": "settings:ImportedData", "load": "imported:ImportedKind"}},
-    "run file": {"import.json": {"begin": "imported:begin_record"}},
+    "run file": {"import.json": {"inherited": True}},
     "command": {
         "export": {"load": "command_export:export"},
         "import": {"load": "command_import:import_"},

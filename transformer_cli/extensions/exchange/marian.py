@@ -12,10 +12,11 @@ from typing import Literal, NoReturn
 
 from transformer_cli.base.errors import ConfigError
 from transformer_cli.base.files import sha256
+from transformer_cli.base.text_files import write_text
 from transformer_cli.extensions.exchange.settings import MarianConfig
 from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID
 from transformer_cli.text.sentencepiece import SentencePieceTokenizer
-from transformer_cli.text.tokenizer import Side, SideFilesManifest, TrainingText
+from transformer_cli.text.tokenizer import Side, TokenizerManifest, TrainingText
 from transformer_cli.text.words import Vocabulary
 
 _CODE = re.compile(r">>\S+?<<")
@@ -52,7 +53,7 @@ class MarianTokenizer(SentencePieceTokenizer):
         return str(self._processor.decode_pieces(shown)).replace("▁", " ").strip()
 
 
-class Manifest(SideFilesManifest):
+class Manifest(TokenizerManifest):
     """The manifest of SentencePiece models and tables of ids, one a side or one for both.
 
     Line n, from 0, of a table is the piece of id n in the run.
@@ -92,6 +93,6 @@ def write_tokenizers(
     manifest = Manifest.write(models.items(), directory, False, source_sha256)
     for side, vocabulary in vocabularies.items():
         path = directory / vocabulary_name(side)
-        vocabulary.save(path)
+        write_text(path, vocabulary.dump())
         manifest.sha256[path.name] = sha256(path)
     manifest.save(directory)

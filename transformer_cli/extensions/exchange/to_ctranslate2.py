@@ -50,10 +50,10 @@ def write_ctranslate2(
     write_text(directory / SETTINGS, dump_config(trained.config))
     is_joint = (write_tokenizer(run, directory) / "joint.model").is_file()
     models = ("joint.model", "joint.model") if is_joint else ("src.model", "tgt.model")
-    config, src = trained.config.tokenizer, trained.tokenizers.src
+    config = trained.config.tokenizer
     use = _USE_OURS
     has_models = config.kind in ("sentencepiece", "sentencepiece_file")
-    if has_models and src.text_size == src.size:  # others need this program
+    if has_models and not trained.tokenizers.reserved:  # others need this program
         use = _USE + (_LOWERCASED if config.lowercase else "") + use
     named = {"src_model": models[0], "tgt_model": models[1]}
     write_card(run, trained, directory, "ctranslate2", use, **named)

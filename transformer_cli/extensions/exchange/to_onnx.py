@@ -219,10 +219,8 @@ def _description(trained: TrainedModel, model: Transformer) -> dict[str, Any]:
             "ends_with": EOS_ID,
             "never_written": [UNK_ID, BOS_ID, PAD_ID, *tokenizers.tgt.source_ids],
             "source_ends_with": EOS_ID,
-            "max_length_ratio": decoding.max_length_ratio,
+            **decoding.model_dump(exclude={"batch_tokens"}),
             "max_length_extra": 10,
-            "beam_size": decoding.beam_size,
-            "length_penalty": decoding.length_penalty,
         },
         # Of the source, EOS included, and of the output.
         "longest": {side: part.positions.table.size(0) for side, part in embeddings.items()},

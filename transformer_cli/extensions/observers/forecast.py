@@ -253,7 +253,7 @@ def time_pair(validator: Validator) -> float:
     references = [encoded.tgt[place].tolist() for place in range(len(short))]
     limits = [len(ids) + 1 for ids in references]
     forced = (_References(references),)
-    options = SearchOptions(BOS_ID, EOS_ID, (PAD_ID, BOS_ID), 1, constraints=forced)
+    options = SearchOptions(BOS_ID, EOS_ID, (PAD_ID, BOS_ID), constraints=forced)
     validator.trainer.eval_model.eval()
     engine, batch_tokens = translator.engine, translator.decoding.batch_tokens
     training_tokens = translator.config.training.batch_tokens

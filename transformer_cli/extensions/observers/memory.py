@@ -29,7 +29,8 @@ class Numbers(NamedTuple):
 
 def count_numbers(model: Transformer, config: Config) -> Numbers:
     """Count what a training of ``model`` holds, of which ``training.freeze`` is frozen."""
-    copies = 1 + config.training.has_average + (config.training.init_share is not None)
+    # An extension's average may keep further weights, the initial ones say.
+    copies = 1 + config.training.has_average + (config.training.average is not None)
     trained = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
     return Numbers(
         copies * count_parameters(model),

@@ -7,23 +7,14 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from functools import partial
-from pathlib import Path
 from threading import Thread
 from typing import Any
 
 from transformer_cli.base.errors import WorkerError
-from transformer_cli.base.workers import OpenExecutor, count_cores
-
-
-def find_pool(_: None, place: Path) -> OpenExecutor | None:
-    """Return what opens a process for each core; None: there is one core."""
-    return partial(open_pool, cores) if (cores := count_cores()) > 1 else None
 
 
 @contextmanager
@@ -56,14 +47,6 @@ class _Pool(ProcessPoolExecutor):
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         with block_sigint():  # a worker may be started
             return super().submit(fn, *args, **kwargs)
-
-    def map(self, fn: Callable[..., Any], *iterables: Iterable[Any], **_: Any) -> Iterator[Any]:
-        """Yield the results; unlike the original, cancel no call that was not waited for.
-
-        Before Python 3.12, a pool whose workers are killed stumbles over cancelled calls.
-        """
-        calls = deque(self.submit(fn, *arguments) for arguments in zip(*iterables, strict=False))
-        return (calls.popleft().result() for _ in range(len(calls)))
 
 
 def _begin_worker() -> None:

@@ -231,7 +231,7 @@ class Translator:
                 )
             if tag is not None:
                 loaded = replace(loaded, tokenizers=loaded.tokenizers.tagged(tag))
-            translator = loaded.with_search(beam_size, batch_tokens, None, length_penalty)
+            translator = loaded.with_search(beam_size, batch_tokens, length_penalty=length_penalty)
             translator = translator.with_search(max(n_best or 1, translator.decoding.beam_size))
             if starts is not None:
                 from transformer_cli.extensions.prefixes.forced_prefixes import (

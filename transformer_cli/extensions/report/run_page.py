@@ -14,12 +14,11 @@ from transformer_cli.base.messages import log, warn
 from transformer_cli.cli import options
 from transformer_cli.cli.display import scoring_bar
 from transformer_cli.config.choices import METRICS
+from transformer_cli.config.yaml import dump_config
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.store import EncodedStore, encode_text, open_store, read_stats
 from transformer_cli.evaluation.best_checkpoint import metrics_of_runs
 from transformer_cli.evaluation.scoring import evaluate, load_split
-from transformer_cli.extensions.config_tools.origins import annotate
-from transformer_cli.extensions.config_tools.run_origins import load_origins
 from transformer_cli.extensions.report import charts
 from transformer_cli.extensions.report.attention_maps import AttentionMaps, compute_attention_maps
 from transformer_cli.extensions.report.examples import SEED, choose_examples
@@ -112,7 +111,7 @@ def render_run(
         validations=validated,
         validated_metrics=charts.measured_metrics(validated),
         label_smoothing=config.training.label_smoothing,
-        config=annotate(config, load_origins(run.path)),
+        config=dump_config(config),
     )
 
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from transformer_cli.base.files import sha256
 from transformer_cli.extensions.tokenizers.settings import FilesSection
 from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
-from transformer_cli.text.tokenizer import Side, SideFilesManifest, TrainingText, read_file
+from transformer_cli.text.tokenizer import Side, TokenizerManifest, TrainingText, read_file
 
 
 class SpecialIds(BaseModel):
@@ -67,7 +67,7 @@ class IdMap:
         return None if run_id < len(SPECIALS) else self._model_ids[run_id]
 
 
-class FilesManifest(SideFilesManifest):
+class FilesManifest(TokenizerManifest):
     """A manifest of files made elsewhere."""
 
     specials: dict[Side, SpecialIds]

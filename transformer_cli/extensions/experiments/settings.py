@@ -1,0 +1,30 @@
+"""The setting of an average with the weights that a training begins with."""
+
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
+
+from transformer_cli.config.sections import Section, setting
+
+
+class InitShareSettings(Section):
+    """A key of training."""
+
+    average: ClassVar[str | None] = "init_share"
+
+    init_share: Annotated[float, Field(gt=0.0, lt=1.0)] | None = setting(
+        None,
+        "share of init's weights in an average of them and the trained ones, which is validated "
+        "and saved, against forgetting (Wortsman et al. 2022); needs init, and no ema_decay. "
+        "null: no average",
+    )
+
+    def check_with(self, config: Any) -> None:
+        """Make sure that there are such weights, and no other average."""
+        super().check_with(config)
+        if config.init is None:
+            raise ValueError("training.init_share: needs init, the run whose weights it is of")
+        if config.training.ema_decay is not None:
+            raise ValueError(
+                "training.init_share: ema_decay is another average; set one of them to null"
+            )

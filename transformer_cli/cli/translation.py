@@ -88,7 +88,7 @@ class Translating:
             rows, lines = read.popleft(), []
             for row, found in zip(rows, chunk, strict=True):
                 number += 1
-                lines.append(row.to_line(translator.to_line(number, found)))
+                lines.append(row.to_line(translator.to_line(number, row.text, found)))
                 for note in self.notes:
                     for remark in note.look(number, row.text, found):
                         if self.interactive:

@@ -38,11 +38,6 @@ class PlannedTraining:
         return self.request.config
 
     @property
-    def is_complete(self) -> bool:
-        """Whether nothing is left to train."""
-        return self.state is not None and self.state.is_final(self.config.training)
-
-    @property
     def run(self) -> RunDirectory:
         """The directory of the run."""
         return self.request.run

@@ -63,10 +63,15 @@ def find_damage(
 ) -> str | None:
     """Return a message about the first file, of all or these splits, that is not as written."""
     artifact = corpus_artifact(directory)
-    names = {name for name in record.files if splits is None or name.partition(".")[0] in splits}
-    held_out = {name for name in names if not name.startswith("train.")}
+    files = {
+        name: file
+        for name, file in record.files.items()
+        if splits is None or name.partition(".")[0] in splits
+    }
     # The training text may be large, and its sum is compared where it is trained on.
-    return artifact.find_damage(record, names) or artifact.find_damage(record, held_out, True)
+    held_out = {name: file for name, file in files.items() if not name.startswith("train.")}
+    asked, read = (record.model_copy(update={"files": each}) for each in (files, held_out))
+    return artifact.find_damage(asked) or artifact.find_damage(read, compares_sums=True)
 
 
 def split_path(directory: Path, split: str) -> ParallelFiles:
@@ -125,20 +130,3 @@ def open_writer(files: ParallelFiles) -> Iterator[Callable[[str, str], None]]:
 def given_sources(data: CorpusData) -> dict[str, SourceConfig]:
     """Return the sources of ``data.val`` and ``data.test``, by split."""
     return {**({} if data.val is None else {"val": data.val}), **data.test}
-
-
-def find_text_files(
-    data: CorpusData,
-) -> tuple[dict[str, ParallelFiles], dict[str, ParallelFiles]]:
-    """Return the aligned text files that are sources, of training text and of given splits."""
-    training = {f"data.sources[{n}]": source for n, source in enumerate(data.sources)}
-    both = (
-        {
-            name: ParallelFiles(source.src, source.tgt)
-            for name, source in sources.items()
-            if source.src is not None and source.tgt is not None
-        }
-        for sources in (training, given_sources(data))
-    )
-    of_training, of_given = both
-    return of_training, of_given

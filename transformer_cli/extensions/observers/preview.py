@@ -50,7 +50,8 @@ class Preview(Observer):
             if jump := rate_jump.describe_jump(previous, config, step, steps_per_epoch):
                 yield "warning", jump
         batches_left = (trainer.total_steps - trainer.step) * config.training.accumulate
-        if planned.is_complete or batches_left < (1 if planned.request.is_dry else _WORTHWHILE):
+        is_complete = planned.state is not None and planned.state.is_final(config.training)
+        if is_complete or batches_left < (1 if planned.request.is_dry else _WORTHWHILE):
             return
         if not forecast.trial_fits(trainer, config):
             yield "forecast", "none: trial steps take a copy of the model, which does not fit"

@@ -26,7 +26,6 @@ MODULES = {
         "tensorboard.summary.writer.record_writer",
     ),
     "rich": ("rich.console", "rich.live", "rich.table"),
-    "matplotlib": ("matplotlib.figure", "matplotlib.backends.backend_agg"),
 }
 """What we import of a package, where it is not the module of its name."""
 ROUNDS = 5

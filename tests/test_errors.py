@@ -69,20 +69,13 @@ def test_what_is_not(error: Exception) -> None:
     assert not is_out_of_memory(error)
 
 
-@pytest.mark.parametrize(
-    ("error", "said"),
-    [
-        (NCCL, "out of memory; lower training.batch_tokens"),
-        (dist.DistBackendError("Connection closed by peer"), "another process of this job"),
-    ],
-)
 def test_out_of_memory_in_nccl_is_told_as_that(
-    error: Exception, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(*arguments: object, **others: object) -> None:
-        raise error
+        raise NCCL
 
     monkeypatch.setattr("transformer_cli.cli.app", fail)
     monkeypatch.setattr("sys.argv", ["transformer-cli", "train", "config.yaml"])
     assert _run() == 1
-    assert said in capsys.readouterr().err
+    assert "out of memory; lower training.batch_tokens" in capsys.readouterr().err

@@ -28,9 +28,7 @@ def contents(directory: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(directory)): path.read_bytes()
         for path in directory.rglob("*")
-        if path.is_file()
-        and path.name not in (".lock", "curves.png")
-        and path.parent.name != "tensorboard"
+        if path.is_file() and path.name != ".lock" and path.parent.name != "tensorboard"
     }
 
 

@@ -6,7 +6,6 @@ import threading
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +18,6 @@ from transformer_cli.cli.translation import (
     RowFormat,
     count_lines,
     open_format,
-    watch,
 )
 
 TRANSLATOR = "transformer_cli.inference.translator:TextTranslator"
@@ -276,11 +274,3 @@ def test_lines_are_counted_where_that_is_cheap(
     assert isinstance(form, RowFormat)
     assert count_lines(built) == lines
     assert count_lines(TranslateOptions(tmp_path)) is None
-
-
-def test_what_takes_long_is_said_in_the_bar() -> None:
-    said: list[str] = []
-    shown: Any = SimpleNamespace(disable=False, set_description_str=said.append, update=len)
-    with watch(shown).announce("searching again"):
-        assert said == ["searching again"]
-    assert said == ["searching again", "translating"]

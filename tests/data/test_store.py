@@ -228,6 +228,7 @@ def test_runs_may_share_its_files(tmp_path: Path) -> None:
     (tmp_path / "copy").mkdir()
     for name in NAMES:
         os.link(store.directory / name, tmp_path / "copy" / name)
-    changed = store_artifact(tmp_path / "copy").update(store.record, tgt_tokens=0)
+    store_artifact(tmp_path / "copy").update(store.record, tgt_tokens=0)
+    changed = store.record.model_copy(update={"tgt_tokens": 0})
     assert store_artifact(tmp_path / "copy").read() == changed
     assert store_artifact(tmp_path / "encoded").read() == store.record

@@ -65,7 +65,7 @@ def executed(tmp_path_factory: pytest.TempPathFactory) -> Any:
             resources={"metadata": {"path": str(directory)}},
         )
         client.execute()
-    assert (directory / "runs" / "slow" / "curves.png").is_file()
+    assert (directory / "runs" / "slow" / "metrics.jsonl").is_file()
     return notebook
 
 

@@ -95,10 +95,10 @@ def attacked_workers() -> None:
 
 def check_a_model() -> None:
     from transformer_cli.base.errors import TokenizerError
-    from transformer_cli.text.model_check import SENTENCEPIECE, check_model
+    from transformer_cli.text.model_check import check_model
 
-    with pytest.raises(TokenizerError, match="not a SentencePiece model"):
-        check_model(SENTENCEPIECE, b"no model", Path("joint.model"), "")
+    with pytest.raises(TokenizerError, match="not a sentencepiece model"):
+        check_model(b"no model", Path("joint.model"), "")
 
 
 def test_the_trial_of_a_model(foreign: Path) -> None:

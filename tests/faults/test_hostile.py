@@ -323,7 +323,7 @@ def test_random_bytes_as_a_subword_model(subword_run: Path, seed: int) -> None:
     path = subword_run / "tokenizer" / "joint.model"
     path.write_bytes(random.Random(seed).randbytes(1000))
     make_sums_match(subword_run)
-    assert_refused(run("translate", subword_run), 1, f"{path}: not a SentencePiece model")
+    assert_refused(run("translate", subword_run), 1, f"{path}: not a sentencepiece model")
 
 
 STRANGE: list[Any] = [[], -1]
@@ -464,13 +464,13 @@ def test_a_damaged_model_is_refused_or_good_for_something(model_type: str, count
 @pytest.mark.parametrize(
     ("script", "message"),
     [
-        ("import os; os.abort()", r"SentencePiece crashes on this model \(signal 6\)"),
+        ("import os; os.abort()", r"the sentencepiece library crashes on this model \(signal 6\)"),
         (
             "import os; os.kill(os.getpid(), 11)",
-            r"SentencePiece crashes on this model \(signal 11\)",
+            r"the sentencepiece library crashes on this model \(signal 11\)",
         ),
-        ("while True: pass", "SentencePiece does not finish with this model"),
-        ("raise RuntimeError('no\\nmodel')", r"not a SentencePiece model \(model\)"),
+        ("while True: pass", "the sentencepiece library does not finish with this model"),
+        ("raise RuntimeError('no\\nmodel')", r"not a sentencepiece model \(model\)"),
     ],
 )
 def test_a_model_that_ends_its_process_ends_the_trial_only(

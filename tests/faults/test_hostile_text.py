@@ -24,8 +24,6 @@ def test_what_steers_is_shown_and_text_stays_as_it_is() -> None:
     assert not HIDDEN & set(make_visible("".join(HIDDEN)))
     text = "Wörter, 日本語, می‌خواهم, עברית\tund\nmehr 👩‍🚀"
     assert make_visible(text) == text
-    # A sentence may set its own direction, in a paragraph of its own.
-    assert make_visible("\u200fשלום\u202c \x1b", is_sentence=True) == "\u200fשלום\u202c \\x1b"
 
 
 @pytest.mark.parametrize("length", [0, 99, 100, 101, 5000])

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from transformer_cli.base.errors import CheckpointError, UsageError
 from transformer_cli.cli.average import average_run, mean_weights
+from transformer_cli.config.schema import TrainingConfig
 from transformer_cli.config.yaml import dump_config, load_config
 from transformer_cli.runs.checkpoint import (
     Checkpoint,
@@ -82,7 +83,7 @@ def test_it_stands_beside_the_checkpoints_and_replaces_an_older_one(tmp_path: Pa
     assert first == second == find_checkpoint(run.checkpoints, "average")
     assert load(second, run.path)["a"].item() == 1.5
     assert list_checkpoints(run.checkpoints) == before
-    prune_checkpoints(run.checkpoints, keep=1)
+    prune_checkpoints(run.checkpoints, TrainingConfig(keep_last=1))
     assert second.is_dir()
     assert find_checkpoint(run.checkpoints, "last").name == "step-00000040"
 

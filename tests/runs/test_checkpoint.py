@@ -15,7 +15,7 @@ from transformer_cli.base.artifact import write_record
 from transformer_cli.base.errors import CheckpointError, DamagedCheckpointError
 from transformer_cli.base.files import sha256
 from transformer_cli.base.writing import remove_leftovers
-from transformer_cli.config.schema import ModelConfig
+from transformer_cli.config.schema import ModelConfig, TrainingConfig
 from transformer_cli.model.transformer import Transformer, build_model, load_weights, weights_of
 from transformer_cli.runs.checkpoint import (
     FORMAT,
@@ -460,7 +460,7 @@ def test_pruning_keeps_the_newest_and_the_best(
 ) -> None:
     for step in range(1, 6):
         save(tmp_path, step, best_step)
-    prune_checkpoints(tmp_path, keep)
+    prune_checkpoints(tmp_path, TrainingConfig(keep_last=keep))
     assert [int(path.name[5:]) for path in list_checkpoints(tmp_path)] == left
 
 
@@ -468,7 +468,7 @@ def test_pruning_does_not_need_the_best_one(tmp_path: Path) -> None:
     for step in range(1, 6):
         save(tmp_path, step, best_step=2)
     shutil.rmtree(checkpoint_path(tmp_path, 2))
-    prune_checkpoints(tmp_path, keep=1)
+    prune_checkpoints(tmp_path, TrainingConfig(keep_last=1))
     assert [int(path.name[5:]) for path in list_checkpoints(tmp_path)] == [5]
 
 

@@ -91,9 +91,8 @@ def test_what_is_no_run_has_no_settings(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "advice"),
     [
-        ("mien", "there is nothing of that name; did you mean '{runs}/mine'?"),
-        ("other", "there is nothing of that name; make one with: transformer-cli train CONFIG"),
-        ("", "but it holds runs: {runs}/mine; name one of them"),
+        ("mien", "there is nothing of that name; runs here: {runs}/mine"),
+        ("", "it has no config.yaml; runs here: {runs}/mine"),
         (
             "mine/checkpoints",
             "it has no config.yaml; make one with: transformer-cli train CONFIG",

@@ -7,7 +7,7 @@ A file of another size is damaged. Readers that need to know more compare sums.
 
 import hashlib
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -65,24 +65,18 @@ class Artifact(Generic[AnyRecord]):
             write_record(temporary / self.name, record)
         return record
 
-    def update(self, old: AnyRecord, **changes: object) -> AnyRecord:
-        """Change the record, if it does change, and return it."""
-        record = old.model_copy(update=changes)
-        if record != old:
+    def update(self, old: AnyRecord, **changes: object) -> None:
+        """Change the record, if it does change."""
+        if (record := old.model_copy(update=changes)) != old:
             write_record(self.path / self.name, record)
-        return record
 
-    def find_damage(
-        self, record: AnyRecord, names: Collection[str] | None = None, compares_sums: bool = False
-    ) -> str | None:
-        """Return a message about the first file, of all or these, that is not as written, or None.
+    def find_damage(self, record: AnyRecord, compares_sums: bool = False) -> str | None:
+        """Return a message about the first file that is not as written, or None.
 
         ``compares_sums``: the files are read, as a stranger's have to be.
         """
         for name, file in record.files.items():
             path = self.path / name
-            if names is not None and name not in names:
-                continue
             if not path.is_file():
                 return f"{path}: is missing"
             is_whole = path.stat().st_size == file.size

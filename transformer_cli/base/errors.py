@@ -15,12 +15,9 @@ def find_similar(name: object, choices: Iterable[str]) -> str | None:
     return next(iter(get_close_matches(str(name), list(choices), n=1)), None)
 
 
-def did_you_mean(name: object, choices: Iterable[str], known: str | None = None) -> str | None:
-    """Return the question 'did you mean …?', or None if no choice is close to a name.
-
-    ``known`` is what the name means elsewhere, in another program say; it goes before similar ones.
-    """
-    similar = known or find_similar(name, choices)
+def did_you_mean(name: object, choices: Iterable[str]) -> str | None:
+    """Return the question 'did you mean …?', or None if no choice is close to a name."""
+    similar = find_similar(name, choices)
     return f"did you mean '{similar}'?" if similar else None
 
 
@@ -131,16 +128,12 @@ def is_out_of_memory(error: BaseException) -> bool:
 # But tabs and line ends. Surrogates are bytes of a file's name that are not UTF-8.
 _CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff"
 # Unicode's line ends, and what changes the order of all text up to the end of the line.
-_OF_LINES = "\u2028\u2029\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+OF_LINES = "\u2028\u2029\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 
 
-def make_visible(text: str, is_sentence: bool = False) -> str:
-    r"""Return text with its control characters as escapes, ``\x1b`` say; tabs and line ends stay.
-
-    ``is_sentence``: it is a paragraph of its own, in which bidi controls may stay too.
-    """
-    hidden = _CONTROLS if is_sentence else _CONTROLS + _OF_LINES
-    return re.sub(f"[{hidden}]", lambda match: ascii(match[0])[1:-1], text)
+def make_visible(text: str) -> str:
+    r"""Return text with control characters as escapes, ``\x1b`` say; tabs and line ends stay."""
+    return re.sub(f"[{_CONTROLS}{OF_LINES}]", lambda match: ascii(match[0])[1:-1], text)
 
 
 def shorten_middle(text: str, max_length: int) -> str:

@@ -12,7 +12,6 @@ import stat
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Literal, cast
 
@@ -82,17 +81,14 @@ def hide_credentials(text: str) -> str:
         entries = registry.entries("address").values()
         for entry in entries:
             text = entry.load("hide")(text)
-        if not entries:  # what any URL may have
-            text = re.sub(r"(?<=://)[^\s']+", lambda address: _hide_in(address[0]), text)
+        if not entries:  # what any URL may have: a login, and something after its path
+            text = re.sub(r"(?<=://)[^\s'/]*@", "…@", text)
+            text = re.sub(r"(?<=://)([^\s'?#;]*[?#;]?)[^\s']*", _mark_end, text)
     return text
 
 
-def _hide_in(address: str) -> str:
-    """Return an address without its login and all that follows its path."""
-    host, slash, path = address.partition("/")
-    shown = (f"…@{host.rpartition('@')[2]}" if "@" in host else host) + slash + path
-    end = re.search("[?#;]", shown)
-    return f"{shown[: end.end()]}…" if end else shown
+def _mark_end(address: re.Match[str]) -> str:
+    return address[1] + "…" * address[1].endswith(("?", "#", ";"))
 
 
 # --- the interface --------------------------------------------------------------------------------
@@ -102,11 +98,12 @@ class Location(ABC):
     """A kind of place where bytes lie; its methods take paths that lie there.
 
     An extension provides an instance, by the scheme of its URLs or ``*`` for all other schemes, or
-    with the ending ``inside`` of the files that paths may lead into, and their first bytes::
+    with the ending ``inside`` of the files that paths may lead into, their first bytes, and a
+    function that returns such a file, or None::
 
         provides = {"location": {"s3": {"load": "objects:STORES"},
-                                 "zip": {"load": "archives:ZIP", "inside": ".zip",
-                                         "magic": b"PK"}}}
+                                 "zip": {"load": "archives:ZIP", "find": "archives:find_archive",
+                                         "inside": ".zip", "magic": b"PK"}}}
 
     What cannot be read raises CorpusError. Only files of this machine are written.
     """
@@ -197,19 +194,10 @@ def _find_location(path: Path) -> Location | None:
         entry = registry.find("location", scheme) or registry.find("location", "*")
         return None if entry is None else cast(Location, entry.load())
     for entry in registry.entries("location").values():
-        if (ending := entry.facts.get("inside")) and find_container(path, ending):
+        ending = entry.facts.get("inside")
+        if ending and ending in str(path).lower() and entry.load("find")(path):
             return cast(Location, entry.load())
     return LOCAL
-
-
-def find_container(path: Path, ending: str) -> Path | None:
-    """Return the file, whose name ends so, that a path leads into; None: there is none."""
-    if ending in str(path).lower():
-        for place in reversed((path, *path.parents)):
-            with suppress(OSError):
-                if place.suffix.lower() == ending and place.is_file():
-                    return place
-    return None
 
 
 def is_local(path: Path) -> bool:

@@ -43,12 +43,8 @@ def import_extra(module: str, extra: str | None, what: str) -> ModuleType:
             raise  # it is installed, and lacks a package of its own
         needed = (extra and requirements(extra)) or [package]
         wanted = " ".join(f"'{name}'" for name in needed)
-        # pip may know it by another name than Python.
-        named = (re.split("[^A-Za-z0-9_-]", each)[0] for each in needed)
-        names = (package, f"{package}_py")
-        shown = next((each for each in named if each.replace("-", "_") in names), package)
         raise MissingExtraError(
-            f"{what}: needs the package {shown}, which is not installed; pip install {wanted}"
+            f"{what}: needs the package {package}, which is not installed; pip install {wanted}"
         ) from error
 
 

@@ -56,14 +56,9 @@ class Entry:
         return found[1] if found else ""
 
 
-def installed() -> list[str]:
-    """Return the names of the extensions that can be used here, sorted."""
-    return sorted(_shipped())
-
-
-def folders() -> list[Path]:
-    """Return the folders of the extensions that can be used here and come with this package."""
-    return [_FOLDER / name for name in installed()]
+def installed() -> dict[str, Path]:
+    """Return the folders of the shipped extensions that can be used here, by name."""
+    return {name: _FOLDER / name for name in sorted(_shipped())}
 
 
 def is_installed(name: str) -> bool:

@@ -10,8 +10,10 @@ that a file may be cut at a member's end and continued.
 
 import io
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import IO, Any, BinaryIO, Protocol, TextIO, cast
+from typing import Any, BinaryIO, Protocol, TextIO, cast
 
 from transformer_cli.base import registry
 from transformer_cli.base.errors import CorpusError, MissingExtraError, MissingTextError
@@ -32,11 +34,10 @@ class Compression(Protocol):
     def compressor(self, path: Path) -> Callable[[bytes], bytes]:
         """Return the function that makes a whole member of bytes, for the file ``path``."""
 
-    def decompress(self, path: Path, chunks: Iterator[bytes]) -> Iterator[bytes]:
-        """Yield the bytes of all members, a bounded number at a time.
+    def decompress(self, path: Path, file: io.RawIOBase) -> io.RawIOBase:
+        """Return what reads the bytes of all members of ``file``, a bounded number at a time.
 
-        Raises:
-            CorpusError: the file ``path``, whose bytes ``chunks`` are, is damaged or cut off.
+        Reading raises CorpusError, which names ``path``, if they are damaged or cut off.
         """
 
     def create(self, path: Path, named: Path) -> BinaryIO:
@@ -85,16 +86,18 @@ def open_text(path: Path, once: bool = False) -> io.BufferedReader:
     raised now or later, as it is read and found damaged or cut off.
     """
     compression = _find_compression(path)
-    file = _open(path, once)
-    chunks = _read(path, file)
+    with _naming_errors(path):
+        file: io.RawIOBase = Reader(locate(path).open(path, once), partial(_naming_errors, path))
     if compression is not None:
-        chunks = compression.decompress(path, chunks)
-    return io.BufferedReader(_Chunks(file, chunks), _CHUNK_BYTES)
+        file = compression.decompress(path, file)
+    return io.BufferedReader(file, _CHUNK_BYTES)
 
 
-def _open(path: Path, once: bool) -> IO[bytes]:
+@contextmanager
+def _naming_errors(path: Path) -> Iterator[None]:
+    """Turn the errors of opening and reading a file into ones for the user."""
     try:
-        return locate(path).open(path, once)
+        yield
     except SpecialFileError:
         raise CorpusError(
             f"{path}: a pipe or a device can be read only once, but training reads its text "
@@ -108,50 +111,43 @@ def _open(path: Path, once: bool) -> IO[bytes]:
     except IsADirectoryError:
         raise CorpusError(f"{path}: this is a directory; give the path of a text file") from None
     except OSError as error:
-        raise _unreadable(path, error) from error
+        raise CorpusError(
+            f"{path}: cannot be read ({error.strerror}); check the path and its permissions"
+        ) from error
 
 
-def _unreadable(path: Path, error: OSError) -> CorpusError:
-    return CorpusError(
-        f"{path}: cannot be read ({error.strerror}); check the path and its permissions"
-    )
+class Reader(io.RawIOBase):
+    """An open file whose errors ``naming_errors`` turns into ours."""
 
-
-def _read(path: Path, file: IO[bytes]) -> Iterator[bytes]:
-    try:
-        while data := file.read(_CHUNK_BYTES):
-            yield data
-    except OSError as error:
-        raise _unreadable(path, error) from error
-
-
-class _Chunks(io.RawIOBase):
-    """A file whose bytes come in chunks."""
-
-    def __init__(self, file: IO[bytes], chunks: Iterator[bytes]) -> None:
+    def __init__(
+        self, file: Any, naming_errors: Callable[[], AbstractContextManager[None]]
+    ) -> None:
         self._file = file
-        self._chunks = chunks
-        self._left = memoryview(b"")
+        self._naming_errors = naming_errors
 
     def readable(self) -> bool:
+        """Return True."""
         return True
 
     def isatty(self) -> bool:
-        return self._file.isatty()
+        """Return whether somebody types it."""
+        return bool(self._file.isatty())
 
     def readinto(self, buffer: Any) -> int:
-        while not self._left:
-            chunk = next(self._chunks, None)
-            if chunk is None:
-                return 0
-            self._left = memoryview(chunk)
-        size = min(len(buffer), len(self._left))
-        buffer[:size] = self._left[:size]
-        self._left = self._left[size:]
-        return size
+        """Read at most as many bytes as the buffer has."""
+        with self._naming_errors():
+            data = self._read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def _read(self, size: int) -> bytes:
+        data: bytes = self._file.read(size)
+        return data
 
     def close(self) -> None:
-        self._file.close()
+        """Close the file."""
+        if not self.closed:
+            self._file.close()
         super().close()
 
 

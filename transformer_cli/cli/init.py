@@ -85,7 +85,9 @@ def find_configs() -> dict[str, Path]:
     """Return the shipped configurations by name, with those of extensions."""
     # A checkout's configs/ has links to extensions' files, which may be gone or of no use here.
     own = (path for path in shipped_directory().glob("configs/*.yaml") if not path.is_symlink())
-    added = (path for folder in registry.folders() for path in folder.glob("configs/*.yaml"))
+    added = (
+        path for folder in registry.installed().values() for path in folder.glob("configs/*.yaml")
+    )
     return {path.stem: path for path in sorted((*own, *added), key=lambda path: path.stem)}
 
 

@@ -1,7 +1,6 @@
 """``transformer-cli train``: its options, and what is shown of a training."""
 
 import signal
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     from tqdm import tqdm
 
 STOPPING = "stopping after this step with a checkpoint; once more stops at once"
-_REFRESH_SECONDS = 0.5
 
 
 @declared_by(TrainOptions)
@@ -67,7 +65,7 @@ def train(given: TrainOptions) -> None:
 
 def _train(given: TrainOptions) -> str:
     """Train, or show what would be trained; return what to say at the end."""
-    request = _make_request(given)
+    request = make_request(given)
     with _open_training(request, given) as planned:
         if given.dry_run:
             return _preview(planned)
@@ -79,7 +77,7 @@ def _train(given: TrainOptions) -> str:
     return _describe_end(session, planned.validator.select)
 
 
-def _make_request(given: TrainOptions) -> "preparation.TrainRequest":
+def make_request(given: TrainOptions) -> "preparation.TrainRequest":
     """Check what can be checked without torch; return what to train."""
     if given.config is None:
         raise UsageError("CONFIG: missing; give a configuration")
@@ -169,11 +167,7 @@ def _run(planned: "summary.PlannedTraining") -> "tuple[sessions.Session, int | N
             log(f"nothing left to train: {trainer.step} steps are done{why}")
         elif trainer.step:
             log(f"resuming from step {trainer.step}")
-        # Tokens per second replace steps per second, so that the bar fits 80 columns.
         with bar(trainer.total_steps, "", "step", initial=trainer.step) as shown:
-            shown.bar_format = (
-                "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
-            )
             display = _Display(shown, trainer.micro_batches)
             session.train(
                 lambda: requested.signal is not None, display.show_step, display.show_record
@@ -198,12 +192,10 @@ class _Display:
 
     def __init__(self, shown: "tqdm[Any]", micro_batches: int) -> None:
         self._bar = shown
-        self._tgt_tokens = 0
         self._micro_batches = micro_batches
-        self._refreshed = time.monotonic()
 
     def show_step(self, step: "trainers.StepResult") -> None:
-        """Advance the bar, and show the loss now and then."""
+        """Advance the bar, and show the loss."""
         if not step.is_finite:
             log(f"step {step.step}: not a finite number in its loss or gradient; left out")
         if step.micro_batches != self._micro_batches:
@@ -212,27 +204,18 @@ class _Display:
                 f"step {step.step}: out of memory; from here on each batch is split into "
                 f"{step.micro_batches} micro-batches, and a step has as many tokens as before"
             )
+        if step.is_finite and not self._bar.disable:
+            self._bar.set_postfix_str(
+                f"loss {step.loss / step.tgt_tokens:.2f}, norm {step.gradient_norm:.2f}, "
+                f"lr {step.learning_rate:.1e}",
+                refresh=False,
+            )
         self._bar.update()
-        self._tgt_tokens += step.tgt_tokens
-        elapsed = time.monotonic() - self._refreshed
-        if self._bar.disable or elapsed < _REFRESH_SECONDS or not step.is_finite:
-            return
-        self._bar.set_postfix_str(
-            f"loss {step.loss / step.tgt_tokens:.2f}, "
-            f"norm {step.gradient_norm:.2f}, "
-            f"lr {step.learning_rate:.1e}, {self._tgt_tokens / elapsed:.0f} tok/s",
-            refresh=False,
-        )
-        self._restart_clock()
-
-    def _restart_clock(self) -> None:
-        self._tgt_tokens, self._refreshed = 0, time.monotonic()
 
     def show_record(self, values: "metrics_log.Record") -> None:
         """Write a line for a validation, and in a log file for a training record too."""
         where = f"step {values['step']}/{self._bar.total}, epoch {values['epoch']}"
         if values["kind"] == "validation":
-            self._restart_clock()  # its time does not count
             log(
                 f"{where}: validation loss {values['loss']:.4f}, "
                 f"perplexity {values['perplexity']:.3f}, {_describe_scores(values)}, "

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TextIO
+from typing import BinaryIO, NamedTuple, TextIO
 
 from transformer_cli.base.errors import (
     CorpusError,
@@ -36,9 +36,6 @@ from transformer_cli.inference.translation import Notes, Watcher
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.lines import bounded_lines, decode_lines
-
-if TYPE_CHECKING:
-    from tqdm import tqdm
 
 
 class Row(NamedTuple):
@@ -91,7 +88,7 @@ class Translating:
             rows, lines = read.popleft(), []
             for row, found in zip(rows, chunk, strict=True):
                 number += 1
-                lines.append(row.to_line(translator.to_line(number, found)))
+                lines.append(row.to_line(translator.to_line(number, row.text, found)))
                 for note in self.notes:
                     for remark in note.look(number, row.text, found):
                         if self.interactive:
@@ -221,7 +218,7 @@ def _write(
         if not shown.disable:
             shown.total = count_lines(job.options)
             shown.refresh()
-        watcher = watch(shown)._replace(on_long_line=partial(warn, job.options.input_name))
+        watcher = Watcher(shown.update, partial(warn, job.options.input_name))
         _, messages = job.write(write, watcher, done)
     if not job.interactive:
         for message in messages:
@@ -241,20 +238,6 @@ def _describing_rest(output: Output) -> Iterator[None]:
             raise type(error)(f"{error}; {hint}") from error
         log(hint)
         raise
-
-
-def watch(shown: "tqdm[Any]") -> Watcher:
-    """Return what shows in a bar how far a translation is."""
-
-    @contextmanager
-    def announce(what: str) -> Iterator[None]:
-        shown.set_description_str(what)
-        try:
-            yield
-        finally:
-            shown.set_description_str("translating")
-
-    return Watcher(shown.update, announce)
 
 
 def count_lines(options: TranslateOptions) -> int | None:

@@ -7,12 +7,10 @@ from transformer_cli.base.ranks import SINGLE_PROCESS
 from transformer_cli.cli import options
 from transformer_cli.cli.declaring import CommandOptions, declared_by
 from transformer_cli.cli.display import align_columns, say
+from transformer_cli.cli.options import TrainOptions
+from transformer_cli.cli.train import make_request
 
 with lazy_imports():
-    from transformer_cli.base import workers
-    from transformer_cli.config import yaml
-    from transformer_cli.data import kinds
-    from transformer_cli.runs import directory
     from transformer_cli.training import preparation, summary
 
 
@@ -39,22 +37,19 @@ def vocab(given: VocabOptions) -> None:
       transformer-cli vocab configs/toy.yaml
     """
     given.check_extras()
-    run = directory.RunDirectory(options.run_directory(given.config, given.run_dir))
-    settings = yaml.load_config(given.config, given.set_ or [])
-    kinds.check_has_text(settings.data, given.config)
-    directory.check_unlocked(run)  # before torch is imported, so that a second writer fails at once
-    directory.check_config_files(run.path, yaml.list_base_files(given.config))
-    request = preparation.TrainRequest(
-        config=settings,
-        run=run,
-        overwrite=given.overwrite,
-        extras=given.extras,
-        open_executor=workers.find_executor(given.extras, run.path),
+    request = make_request(
+        TrainOptions(
+            config=given.config,
+            run_dir=given.run_dir,
+            set_=given.set_,
+            overwrite=given.overwrite,
+            extras=given.extras,
+        )
     )
     with preparation.open_data(request, SINGLE_PROCESS) as data:
         blank_train, blank_val = data.texts.train.stats.blank, data.texts.blank_in_val
-    rows = summary.summarize_sides(settings, data)
+    rows = summary.summarize_sides(request.config, data)
     say("\n".join(align_columns(rows, left=3)))
     left_out = f"{blank_train} of train, {blank_val} of val"
     say(f"pairs with a blank side, left out: {left_out}")
-    say(f"written to {run.tokenizer}")
+    say(f"written to {request.run.tokenizer}")

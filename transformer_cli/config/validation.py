@@ -115,7 +115,7 @@ def _explain_unknown(section: type[Section], keys: tree.Keys, is_config: bool) -
     if "kind" in allowed:
         text += f" for kind '{kind_of(section)}'"
     listed = f"the keys are {', '.join(allowed)}" if len(allowed) <= _MAX_KEYS_LISTED else None
-    hint = did_you_mean(name, allowed, known) or listed
+    hint = f"did you mean '{known}'?" if known else did_you_mean(name, allowed) or listed
     return f"{text}; {hint}" if hint else text
 
 

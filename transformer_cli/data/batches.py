@@ -112,20 +112,6 @@ def make_dummy_batch() -> Batch:
     return Batch(torch.tensor([EOS_ID, BOS_ID, PAD_ID]), (1, 1, 1), tgt_tokens=0)
 
 
-@dataclass(frozen=True)
-class EpochSample:
-    """Estimates of an epoch from its largest shard, and a few of that shard's batches."""
-
-    tokens: SrcTgt[int]
-    """Tokens in an epoch, EOS included."""
-    padded_tokens: SrcTgt[int]
-    """The same with padding."""
-    is_exact: bool
-    """Whether that shard is the whole text, so that the numbers are exact."""
-    batches: Iterator[Batch]
-    """The largest one first, then some in order of length."""
-
-
 class EpochBatches:
     """The batches of every epoch, which has all pairs once, or as often as their weights say.
 
@@ -141,57 +127,42 @@ class EpochBatches:
         seed: int,
         augmentation: Augmentation | None = None,
     ) -> None:
-        self._text = text
+        self.text = text
         self._augmentation = augmentation
-        self._batch_tokens = batch_tokens
-        self._seed = seed
-        lengths = map(text.shard_lengths, range(text.num_shards))
-        self._batches_per_shard = [count_batches(each, batch_tokens) for each in lengths]
+        self.batch_tokens = batch_tokens
+        self.seed = seed
+        self.batches_per_shard: list[int] = []
+        self.tokens = SrcTgt(0, 0)
+        """The most tokens that an epoch may have, EOS included."""
+        for lengths in map(text.shard_lengths, range(text.num_shards)):
+            self.batches_per_shard.append(count_batches(lengths, batch_tokens))
+            totals = zip(self.tokens, lengths, strict=True)
+            self.tokens = SrcTgt(*(total + int((side + 1).sum()) for total, side in totals))
 
     def __len__(self) -> int:
         """Return the number of batches per epoch."""
-        return sum(self._batches_per_shard)
+        return sum(self.batches_per_shard)
 
     def iter_epoch(self, epoch: int, first: int = 0, stride: int = 1) -> Iterator[Batch]:
         """Yield the batches ``first``, ``first + stride``, … of an epoch, a shard at a time."""
-        random = np.random.Generator(np.random.PCG64([self._seed, epoch]))
-        for shard in random.permutation(self._text.num_shards).tolist():
-            count = self._batches_per_shard[shard]
+        random = np.random.Generator(np.random.PCG64([self.seed, epoch]))
+        for shard in random.permutation(self.text.num_shards).tolist():
+            count = self.batches_per_shard[shard]
             if first < count:
-                yield from self._iter_shard(shard, epoch, range(first, count, stride))
+                yield from self.iter_shard(shard, epoch, range(first, count, stride))
                 first += len(range(first, count, stride)) * stride
             first -= count
 
-    def sample(self, count: int) -> EpochSample:
-        """Return estimates of the first epoch, and at most ``count`` of its batches."""
-        shard = int(np.argmax(self._batches_per_shard))
-        planned = self._text.shard_lengths(shard)
-        plan = plan_epoch(planned, self._batch_tokens, self._seed, 0, shard)
-        lengths = np.stack(planned) + 1
-        longest = np.array([lengths[:, indices].max(axis=1) for indices in plan])
-        padded = longest * np.array([[len(indices)] for indices in plan])
-        # Scaling is fair, since each shard is an even sample of the text.
-        scale = len(self) / self._batches_per_shard[shard]
-        tokens, padded_tokens = (
-            SrcTgt(*(totals * scale).round().astype(int).tolist())
-            for totals in (lengths.sum(axis=1), padded.sum(axis=0))
-        )
-        by_length = np.argsort(longest.max(axis=1), kind="stable")
-        middles = (2 * np.arange(count - 1) + 1) * len(plan) // (2 * max(1, count - 1))
-        indices = [int(padded.sum(axis=1).argmax()), *by_length[middles].tolist()]
-        drawn = self._text.draw(shard, self._seed, 0)
-        is_exact = scale == 1.0 and np.array_equal(drawn.lengths, planned)
-        return EpochSample(tokens, padded_tokens, is_exact, self._iter_shard(shard, 0, indices))
-
-    def _iter_shard(self, shard: int, epoch: int, indices: Iterable[int]) -> Iterator[Batch]:
-        text = self._text.draw(shard, self._seed, epoch)
+    def iter_shard(self, shard: int, epoch: int, indices: Iterable[int]) -> Iterator[Batch]:
+        """Yield the batches at ``indices`` of a shard's plan for an epoch."""
+        text = self.text.draw(shard, self.seed, epoch)
         plan = plan_epoch(
-            self._text.shard_lengths(shard), self._batch_tokens, self._seed, epoch, shard
+            self.text.shard_lengths(shard), self.batch_tokens, self.seed, epoch, shard
         )
         for index in indices:
             pairs = text.take(plan[index])
             if self._augmentation is not None:
-                seeds = np.random.SeedSequence([self._seed, epoch, shard, index])
+                seeds = np.random.SeedSequence([self.seed, epoch, shard, index])
                 pairs = self._augmentation(pairs, int(seeds.generate_state(1)[0]))
             yield collate(pairs)
 

@@ -51,11 +51,12 @@ def load_scorer(
     options: ComputeOptions,
     needing_torch: Sequence[str] = (),
 ) -> tuple[TextTranslator[Any], TextTranslator[SearchEngine] | None]:
-    """Load a model with torch, for its loss, and what searches instead if another engine does.
+    """Load a model with torch, for its loss; it searches, too, unless int8 is asked for.
 
-    With int8, torch's is in float32. ``needing_torch`` is as for ``choose_engine``.
+    Then torch's is in float32, and the other translator searches. ``needing_torch`` is as for
+    ``choose_engine``.
     """
-    engine = choose_engine(run, options, needing_torch)
+    engine = choose_engine(run, options, needing_torch, prefers_torch=True)
     exact = replace(options, precision="float32") if options.precision == "int8" else options
     translator = _load_torch(run, checkpoint, exact).with_search(options.beam_size)
     if engine == "torch":

@@ -1,7 +1,6 @@
 """A line to translate, its translations, and how extensions revise these."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
@@ -69,8 +68,6 @@ class Watcher(NamedTuple):
 
     progress: Callable[[int], object] = ignore
     """Called with the number of lines just finished."""
-    announce: Callable[[str], AbstractContextManager[object]] = nullcontext
-    """Entered while a reviser does what the text says."""
     on_long_line: Callable[[str], object] = ignore
     """Called with a message about each line that is translated in pieces."""
     should_stop: Callable[[], bool] = never

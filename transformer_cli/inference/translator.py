@@ -179,8 +179,8 @@ class TextTranslator(Generic[EngineT]):
             first_line += len(lines)
             yield self.translate_encoded(encoded, n_best, watcher)
 
-    def to_line(self, number: int, found: Sequence[Translation]) -> str:
-        """Return what ``translate`` writes of the translations of line ``number``."""
+    def to_line(self, number: int, line: str, found: Sequence[Translation]) -> str:
+        """Return what ``translate`` writes of a line's translations, given its number, from 1."""
         return found[0].text
 
     def encode_lines(

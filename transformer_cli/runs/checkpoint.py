@@ -355,10 +355,10 @@ def find_checkpoint(directory: Path, which: str) -> Path:
     return best
 
 
-def prune_checkpoints(directory: Path, keep: int) -> None:
-    """Delete all but the newest ``keep`` checkpoints and the best one, if that is still there."""
+def prune_checkpoints(directory: Path, training: TrainingConfig) -> None:
+    """Delete all checkpoints but those that the settings keep, and the best one."""
     checkpoints = list_checkpoints(directory)
     best_step = Checkpoint.open(checkpoints[-1]).load_state().best_step
-    for path in checkpoints[:-keep]:
+    for path in checkpoints[: -training.keep_last]:
         if best_step is None or path != checkpoint_path(directory, best_step):
             remove_directory(path)

@@ -22,7 +22,6 @@ from transformer_cli.base.errors import (
     MissingRunError,
     RunError,
     UsageError,
-    find_similar,
 )
 from transformer_cli.base.files import check_no_links, is_at, is_stream, read_json
 from transformer_cli.base.locations import open_regular
@@ -58,7 +57,6 @@ INHERITED = tuple(name for name, facts in _ADDED.items() if "inherited" in facts
 _BEGINNING = re.compile(rf"{re.escape(LOCK)}|{re.escape(MARK)}{TEMPORARY_END}")
 
 _FORMAT = 1
-_MAX_RUNS = 1000  # that a name is compared with
 _MOST_NAMED = 10
 
 
@@ -133,13 +131,11 @@ class RunDirectory:
     def _why_no_run(self) -> str:
         """Return why there is no run here, and what to do."""
         near = self.path if self.path.is_dir() else self.path.parent
-        found = [each.parent for each in islice(near.glob(f"*/{CONFIG}"), _MAX_RUNS)]
-        runs = sorted(each for each in found if RunDirectory(each).has_checkpoints)
-        if near == self.path and runs:
-            return f"but it holds runs: {', '.join(map(str, runs[:_MOST_NAMED]))}; name one of them"
+        found = (each.parent for each in islice(near.glob(f"*/{CONFIG}"), _MOST_NAMED))
+        runs = sorted(str(each) for each in found if RunDirectory(each).has_checkpoints)
         what = f"it has no {CONFIG}" if self.path.exists() else "there is nothing of that name"
-        if similar := find_similar(self.path.name, [run.name for run in runs]):
-            return f"{what}; did you mean '{near / similar}'?"
+        if runs:
+            return f"{what}; runs here: {', '.join(runs)}"
         return f"{what}; make one with: transformer-cli train CONFIG"
 
     def check_is_run_or_empty(self) -> None:

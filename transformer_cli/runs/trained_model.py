@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from transformer_cli.base.errors import CheckpointError, ConfigError, RunError
 from transformer_cli.base.files import sha256
-from transformer_cli.config.differences import Difference, differences
+from transformer_cli.config.differences import differences
 from transformer_cli.config.schema import Config
 from transformer_cli.runs.checkpoint import (
     MANIFEST,
@@ -97,15 +97,6 @@ def open_checkpoint(run: RunDirectory, which: str) -> Checkpoint:
     return exported.open_weights()
 
 
-def model_differences(old: Config, new: Config) -> list[Difference]:
-    """Return the model settings that differ, dropout excluded."""
-    return [
-        diff
-        for diff in differences(old, new)
-        if diff.key.startswith("model.") and not diff.key.endswith("dropout")
-    ]
-
-
 def check_init(config: Config, run: RunDirectory, overwrite: bool) -> None:
     """Check, before anything is written, that ``run`` can start from ``config.init``.
 
@@ -121,10 +112,9 @@ def check_init(config: Config, run: RunDirectory, overwrite: bool) -> None:
     old = source.load_config()
     # A joint vocabulary reads both languages; separate ones are learned for one language each.
     languages = () if config.tokenizer.one_vocabulary else ("data.src_lang", "data.tgt_lang")
-    keys = ("tokenizer.", *languages)
-    tokenizer = [diff for diff in differences(old, config) if diff.key.startswith(keys)]
-    differing = [*tokenizer, *model_differences(old, config)]
-    if differing:
+    keys = ("tokenizer.", "model.", *languages)
+    found = (diff for diff in differences(old, config) if diff.key.startswith(keys))
+    if differing := [diff for diff in found if not diff.key.endswith("dropout")]:
         listed = ", ".join(f"{diff.key} {diff.old}, not {diff.new}" for diff in differing)
         raise ConfigError(f"init: {source.path} has {listed}; take the same settings here")
     open_checkpoint(source, "best")

@@ -4,7 +4,6 @@ import hashlib
 import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
@@ -22,26 +21,18 @@ _WINDOWS_CRASH = 0xC0000000
 _checked: set[str] = set()
 
 
-@dataclass(frozen=True)
-class Library:
-    """A library that uses models: its module, and what messages call it and a model of it."""
-
-    module: str
-    name: str
-    model: str
-    script: str | None = None
-    """File whose ``use(model, texts)`` uses each part of a model; None: that of SentencePiece."""
-
-
-SENTENCEPIECE = Library("sentencepiece", "SentencePiece", "SentencePiece model")
-
-
 def mark_checked(model: bytes) -> None:
     """Skip the trial of a model that this process has learned."""
     _checked.add(hashlib.sha256(model).hexdigest())
 
 
-def check_model(library: Library, model: bytes, source: Path, advice: str) -> None:
+def check_model(
+    model: bytes,
+    source: Path,
+    advice: str,
+    module: str = "sentencepiece",
+    script: Path | None = None,
+) -> None:
     """Use the bytes of a model in a child process, unless they are known to be good.
 
     TokenizerError names the file that they came from, ``source``, and ends with ``advice``.
@@ -49,37 +40,37 @@ def check_model(library: Library, model: bytes, source: Path, advice: str) -> No
     digest = hashlib.sha256(model).hexdigest()
     if digest in _checked:
         return
-    if fault := find_fault(library, model, {"model": digest}):
+    if fault := find_fault(module, script, model, {"model": digest}):
         raise TokenizerError(f"{source}: {fault}; {advice}")
     _checked.add(digest)
 
 
-def find_fault(library: Library, model: bytes, sums: Mapping[str, str]) -> str | None:
-    """Return what is wrong with a model; remember in the user's cache that nothing is.
+def find_fault(
+    module: str, script: Path | None, model: bytes, sums: Mapping[str, str]
+) -> str | None:
+    """Return what is wrong with a model of a library; remember in the user's cache if nothing is.
 
-    ``model`` is what the library's script is given: the model's bytes, or where it is. ``sums``
-    are the SHA-256 of what it consists of.
+    ``use(model, texts)`` of ``script`` uses each part of it; None: it is SentencePiece's. ``model``
+    is what it gets: the model's bytes, or where it is. ``sums`` are the SHA-256 of its files.
     """
     # A trial takes longer than all else before the first translation.
-    version = import_module(library.module).__version__
-    tried_of = {"by": __version__, library.module: version, **sums}
+    tried_of = {"by": __version__, module: import_module(module).__version__, **sums}
     name = hashlib.sha256(repr(sorted(tried_of.items())).encode()).hexdigest()
     cache = open_cache("tried")
     if cache is not None and (cache / name).is_file():
         return None
-    fault = _try(library, model)
+    fault = _try(module, script, model)
     if cache is not None and fault is None:
         with suppress(OSError):  # a cache that is read-only now
             (cache / name).touch()
     return fault
 
 
-def _try(library: Library, model: bytes) -> str | None:
+def _try(module: str, script: Path | None, model: bytes) -> str | None:
     """Use a model in a child process; return what is wrong with it."""
-    script = [] if library.script is None else [library.script]
     try:
         child = subprocess.run(
-            [*PYTHON, str(_SCRIPT), *script],
+            [*PYTHON, str(_SCRIPT), *([str(script)] if script else [])],
             env=environment(),
             input=model,
             stdout=subprocess.DEVNULL,
@@ -87,13 +78,12 @@ def _try(library: Library, model: bytes) -> str | None:
             timeout=_TIMEOUT,
         )
     except subprocess.TimeoutExpired:
-        return f"{library.name} does not finish with this model"
-    if child.returncode < 0 or child.returncode >= _WINDOWS_CRASH:
-        how = (
-            f"signal {-child.returncode}" if child.returncode < 0 else f"code {child.returncode:#x}"
-        )
-        return f"{library.name} crashes on this model ({how})"
-    if child.returncode > 0:
+        return f"the {module} library does not finish with this model"
+    code = child.returncode
+    if code < 0 or code >= _WINDOWS_CRASH:
+        how = f"signal {-code}" if code < 0 else f"code {code:#x}"
+        return f"the {module} library crashes on this model ({how})"
+    if code > 0:
         reason = child.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-        return f"not a {library.model} ({reason[:200]})"
+        return f"not a {module} model ({reason[:200]})"
     return None

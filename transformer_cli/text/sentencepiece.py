@@ -14,7 +14,7 @@ from unicodedata import ucd_3_2_0 as unicode_3_2
 from transformer_cli.base.errors import ConfigError, TokenizerError
 from transformer_cli.base.messages import show_progress
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
-from transformer_cli.text.model_check import SENTENCEPIECE, check_model, mark_checked
+from transformer_cli.text.model_check import check_model, mark_checked
 from transformer_cli.text.protocol import (
     BOS_ID,
     EOS_ID,
@@ -82,7 +82,7 @@ def open_model(model: bytes, source: Path, advice: str) -> Any:
     """Return SentencePiece's processor of a model, after trying it; see ``check_model``."""
     import sentencepiece
 
-    check_model(SENTENCEPIECE, model, source, advice)
+    check_model(model, source, advice)
     processor: Any = sentencepiece.SentencePieceProcessor()
     try:
         processor.LoadFromSerializedProto(model)

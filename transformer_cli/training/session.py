@@ -226,7 +226,7 @@ class Session:
         self.state.unvalidated = False
         if self._ranks.is_main:
             replace_state(self.run.checkpoints, self._current_state())
-            prune_checkpoints(self.run.checkpoints, self.config.training.keep_last)
+            prune_checkpoints(self.run.checkpoints, self.config.training)
 
     def _record_training(self, result: StepResult) -> None:
         loss, nll_loss, tokens = self.trainer.window
@@ -288,7 +288,7 @@ class Session:
             optimizer, state = self.trainer.optimizer.state(), self._current_state()
             save_checkpoint(self.run.checkpoints, weights, optimizer, state, self._tokenizer)
             if not self.state.unvalidated:  # else pruned once it is known whether it is the best
-                prune_checkpoints(self.run.checkpoints, self.config.training.keep_last)
+                prune_checkpoints(self.run.checkpoints, self.config.training)
 
     def _current_state(self) -> dict[str, Any]:
         # A resumed run does not repeat records up to this step: they must be on disk before it.

@@ -38,11 +38,6 @@ class PlannedTraining:
         return self.request.config
 
     @property
-    def is_complete(self) -> bool:
-        """Whether nothing is left to train."""
-        return self.state is not None and self.state.is_final(self.config.training)
-
-    @property
     def run(self) -> RunDirectory:
         """The directory of the run."""
         return self.request.run
@@ -77,18 +72,8 @@ def _summarize_data(planned: PlannedTraining) -> Iterator[Row]:
         + too_long,
     )
     yield from data.pairs.rows()
-    sample = planned.trainer.epochs.sample(1)
-    about = "" if sample.is_exact else "about "
-    src, tgt = sample.tokens
-    padding = (
-        f"{1 - count / padded:.0%}"
-        for count, padded in zip(sample.tokens, sample.padded_tokens, strict=True)
-    )
-    yield (
-        "an epoch",
-        f"{about}{src:,} source and {tgt:,} target tokens, in batches that are "
-        f"{' and '.join(padding)} padding",
-    )
+    src, tgt = planned.trainer.epochs.tokens
+    yield "an epoch", f"{src:,} source and {tgt:,} target tokens"
 
 
 def _summarize_model(config: Config, data: PreparedData, trainer: Trainer) -> Iterator[Row]:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from transformer_cli.base import registry
 from transformer_cli.base.errors import CorpusError, UsageError
 from transformer_cli.extensions.corpora.rows import read_rows
 from transformer_cli.extensions.corpora.tables import TextColumn, find_text
@@ -177,8 +176,3 @@ def test_options_that_do_not_fit_the_name(
 ) -> None:
     with pytest.raises(UsageError, match=message):
         find_text(Path(name), column, field)
-
-
-def test_lost_tabs_are_advised_on() -> None:
-    entry = registry.entries("translate options")["tables"]
-    assert "--src-column" in entry.facts["if tabs are lost"]

@@ -82,7 +82,7 @@ def test_an_exported_models_sums_name_its_own_files_only(tmp_path: Path) -> None
 
 @pytest.mark.long_cases
 @pytest.mark.parametrize(
-    ("rows", "said"), [(1, "CTranslate2 crashes on this model"), (2, "Shape mismatch")]
+    ("rows", "said"), [(1, "the ctranslate2 library crashes on this model"), (2, "Shape mismatch")]
 )
 def test_an_exported_model_is_tried_where_it_may_crash(
     rows: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

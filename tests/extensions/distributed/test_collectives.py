@@ -9,7 +9,7 @@ import torch.distributed as dist
 
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.ranks import SINGLE_PROCESS, find_ranks
-from transformer_cli.extensions.distributed.torchrun import ConnectedRanks
+from transformer_cli.extensions.distributed.torchrun import ConnectedRanks, RanksError
 
 GPU = torch.device("cuda", 0)
 
@@ -69,3 +69,14 @@ def test_torchrun_says_who_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_ranks() == ConnectedRanks(rank=1, size=4, local_rank=1, local_size=2, machines=2)
     monkeypatch.delenv("RANK")
     assert find_ranks() == SINGLE_PROCESS
+
+
+def test_a_lost_process_ends_the_others_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ConnectedRanks, "_connect", lambda ranks, device: None)
+    ranks = ConnectedRanks(size=2)
+    with pytest.raises(RanksError, match="another process of this job"), ranks.init(GPU):
+        raise dist.DistBackendError("Connection closed by peer")
+    with pytest.raises(dist.DistBackendError), ranks.init(GPU):
+        raise dist.DistBackendError("Cuda failure 2 'out of memory'")
+    with pytest.raises(ValueError, match="ours"), ranks.init(GPU):
+        raise ValueError("ours")

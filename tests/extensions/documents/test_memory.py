@@ -141,7 +141,7 @@ def test_a_match_is_one_line_of_what_xml_can_hold(tmp_path: Path) -> None:
 
 def test_what_is_doubtful_is_told_or_left(tmp_path: Path) -> None:
     def doubting(text: str) -> Line:
-        return Line(text.upper(), log_probability=-2.0, tokens=4, remark="doubtful, repeats itself")
+        return Line(text.upper(), log_probability=-2.0, tokens=4, remark="repeats itself")
 
     text = po("Quit")
     _, result = filled(tmp_path / "x.po", text, recalling(doubting))

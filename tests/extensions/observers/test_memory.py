@@ -13,9 +13,9 @@ from transformer_cli.config.schema import Config
 from transformer_cli.data.store import EncodedText, TokenArray
 from transformer_cli.extensions.observers import memory
 from transformer_cli.extensions.observers.memory import (
-    MemoryCheck,
     Numbers,
     cgroup_limits,
+    check_memory,
     count_numbers,
 )
 from transformer_cli.model.transformer import build_model, build_shapes, count_parameters
@@ -83,10 +83,10 @@ def test_what_there_is_no_memory_for_is_refused(
     weights = count_parameters(build_model(settings.model, 12, 12, PAD_ID, 1))
     needed = bytes_each * weights
     monkeypatch.setattr(memory, "memory_of", lambda device: needed)
-    MemoryCheck().check(settings, (12, 12), CPU, ranks)
+    check_memory(build_shapes(settings.model, 12, 12, PAD_ID), settings, CPU, ranks)
     monkeypatch.setattr(memory, "memory_of", lambda device: needed - 1)
     with pytest.raises(ConfigError, match=r"^model: its [\d,]+ weights take at least .*; lower "):
-        MemoryCheck().check(settings, (12, 12), CPU, ranks)
+        check_memory(build_shapes(settings.model, 12, 12, PAD_ID), settings, CPU, ranks)
 
 
 # --- how much there is ----------------------------------------------------------------------------

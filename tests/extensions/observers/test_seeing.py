@@ -1,4 +1,4 @@
-"""What people see of a training: event files, curves, a summary, and a dry run's."""
+"""What people see of a training: event files, a summary, and a dry run's."""
 
 import io
 import json
@@ -94,13 +94,11 @@ def test_events_have_no_point_twice_and_lack_none(
     assert_events_are_the_records(tmp_path / "run")
 
 
-def test_a_run_from_before_gets_its_events_and_curves(training: Training, own_run: Path) -> None:
+def test_a_run_from_before_gets_its_events(training: Training, own_run: Path) -> None:
     shutil.rmtree(own_run / "tensorboard")
-    (own_run / "curves.png").unlink()
     longer = ("--set", "training.epochs=13")
     assert run("train", training.config, "--run-dir", own_run, *longer).code == 0
     assert_events_are_the_records(own_run)
-    assert (own_run / "curves.png").is_file()
 
 
 def test_overwriting_starts_other_events(training: Training, own_run: Path) -> None:
@@ -110,8 +108,8 @@ def test_overwriting_starts_other_events(training: Training, own_run: Path) -> N
 
 
 @pytest.mark.posix
-@pytest.mark.parametrize("name", ["tensorboard", "curves.png"])
-def test_links_are_refused(training: Training, own_run: Path, name: str) -> None:
+def test_links_are_refused(training: Training, own_run: Path) -> None:
+    name = "tensorboard"
     elsewhere = own_run.parent / "elsewhere"
     (own_run / name).rename(elsewhere)
     (own_run / name).symlink_to(elsewhere)
@@ -127,33 +125,6 @@ def test_a_link_among_the_events_is_not_followed(training: Training, own_run: Pa
     refused = run("train", training.config, "--run-dir", own_run)
     assert_refused(refused, 1, "events.out.tfevents.0000000001: is a link")
     assert elsewhere.read_text() == "precious"
-
-
-# --- curves ---------------------------------------------------------------------------------------
-
-
-def test_curves_are_drawn_at_the_end(training: Training) -> None:
-    assert (training.run / "curves.png").read_bytes().startswith(b"\x89PNG")
-    assert "curves" not in training.finished.err
-
-
-def fail_to_draw() -> None:
-    from transformer_cli.extensions.observers import curves
-
-    def fail(*arguments: object) -> None:
-        raise RuntimeError("no\nfont")
-
-    curves.draw_curves = fail  # type: ignore[assignment]
-
-
-def test_curves_that_cannot_be_drawn_spoil_nothing(training: Training, own_run: Path) -> None:
-    longer = ("--set", "training.epochs=13")
-    finished = run("train", training.config, "--run-dir", own_run, *longer, before=fail_to_draw)
-    assert finished.code == 0
-    assert finished.err.splitlines()[-1] == (
-        f"warning: {own_run / 'curves.png'}: not written: no font"
-    )
-    assert finished.out.startswith(f"{own_run}: trained 65 steps in ")
 
 
 # --- summary and dry run --------------------------------------------------------------------------

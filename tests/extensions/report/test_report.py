@@ -13,6 +13,8 @@ from browser import Page, narrow_to_phone, open_page, style
 from cli.conftest import Training
 from cli.process import Finished, assert_refused, run
 
+from transformer_cli.extensions.report.rendering import _sentence
+
 HOSTILE = [
     "<script>alert('1')</script> & \"quoted\"",
     "</script><img src=x onerror=alert(1)> {{ 7 * 7 }}",
@@ -279,3 +281,7 @@ def test_text_from_right_to_left_is_laid_out_so(hostile: Path, tmp_path: Path) -
             page.keyboard.press(forward)
             assert tokens.nth(1).evaluate("each => each === document.activeElement")
         assert re.search("\u2068كلمة\u2069 \\d+\xa0%, ", page.locator("#looks").text_content())
+
+
+def test_a_sentence_may_set_its_own_direction() -> None:
+    assert _sentence("\u200fשלום\u202c \x1b") == "\u200fשלום\u202c \\x1b"

@@ -1,6 +1,5 @@
 """Doubtful translations: what tells them, the second search, and what is written instead."""
 
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -17,12 +16,12 @@ from transformer_cli.extensions.revision.doubts import (
     Doubts,
     doubt_of,
     is_copy,
-    loses_numbers,
     may_copy,
 )
+from transformer_cli.extensions.revision.lost_numbers import loses_numbers
 from transformer_cli.extensions.revision.options import RevisionOptions
 from transformer_cli.inference.search import likeliest
-from transformer_cli.inference.translation import Translation, Watcher
+from transformer_cli.inference.translation import Translation
 
 FILES = {"src": "a", "tgt": "b"}
 
@@ -111,7 +110,7 @@ def test_what_a_second_search_has_found_is_told() -> None:
     engine: Any = ByBeam([4] * 5, [[4] * 4, [5], [6]])
     translator = doubting(replace(words_translator(), engine=engine))
     found = translate_stream(translator, ["c d e", "a a a a"])
-    assert [best.remark for best, *_ in found] == ["doubtful, fixed by a second search", ""]
+    assert [best.remark for best, *_ in found] == ["fixed by a second search", ""]
 
 
 def test_without_a_better_one_the_first_stays_and_is_told() -> None:
@@ -162,19 +161,6 @@ def test_a_copy_is_doubtful_only_where_none_is_to_be_expected(
     line = "o homem anda de bicicleta"
     (doubts,) = RevisionOptions().prepare(translator, CommandOptions()).revisers
     assert doubts.finder.find(line, line) == doubt
-
-
-def test_a_second_search_is_announced_with_its_lines() -> None:
-    announced: list[str] = []
-
-    def announce(what: str) -> AbstractContextManager[object]:
-        announced.append(what)
-        return nullcontext()
-
-    watcher = Watcher(announce=announce)
-    translated(ByBeam([4] * 5, [[5]]), watcher=watcher)
-    translated(ByBeam([5], [[5]]), watcher=watcher)
-    assert announced == ["searching 1 doubtful lines again"]
 
 
 @pytest.mark.parametrize(

@@ -26,16 +26,13 @@ from transformer_cli.extensions.checks.digests import (
     find_repeated,
     is_among,
 )
-from transformer_cli.extensions.revision.doubts import (
+from transformer_cli.extensions.revision.doubts import ScriptCheck, is_copy, is_short
+from transformer_cli.extensions.revision.lost_numbers import (
     DIGIT,
     MAX_NUMBER_IN_WORDS,
-    ScriptCheck,
     find_numbers,
-    is_copy,
-    is_short,
-    without_verbatim,
 )
-from transformer_cli.extensions.verbatim.verbatim_parts import find_verbatim
+from transformer_cli.extensions.verbatim.verbatim_parts import find_verbatim, without_verbatim
 from transformer_cli.text.lines import is_blank
 
 if TYPE_CHECKING:

@@ -29,8 +29,9 @@ class Format:
     def compressor(self, path: Path) -> Callable[[bytes], bytes]:
         return self.load_library(path)[0]
 
-    def decompress(self, path: Path, chunks: Iterator[bytes]) -> Iterator[bytes]:
-        return self._decompress(path, chunks, self.load_library(path)[1])
+    def decompress(self, path: Path, file: io.RawIOBase) -> io.RawIOBase:
+        chunks = iter(partial(file.read, _CHUNK_BYTES), b"")
+        return _Chunks(file, self._decompress(path, chunks, self.load_library(path)[1]))
 
     def create(self, path: Path, named: Path) -> BinaryIO:
         return io.BufferedWriter(_Members(path, self.compressor(named)), _MEMBER_BYTES)
@@ -108,6 +109,33 @@ def _load_zstd(path: Path) -> tuple[Callable[[bytes], bytes], Callable[[], Any]]
 GZIP = Format("gzip", _load_zlib)
 XZ = Format("xz", _load_lzma)
 ZSTD = Format("zstd", _load_zstd)
+
+
+class _Chunks(io.RawIOBase):
+    """A file whose bytes come in chunks, made of those of another file."""
+
+    def __init__(self, file: io.RawIOBase, chunks: Iterator[bytes]) -> None:
+        self._file = file
+        self._chunks = chunks
+        self._left = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._left:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                return 0
+            self._left = memoryview(chunk)
+        size = min(len(buffer), len(self._left))
+        buffer[:size] = self._left[:size]
+        self._left = self._left[size:]
+        return size
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
 
 
 class _Members(io.FileIO):

@@ -29,7 +29,6 @@ provides = {
             "load": "options:TableOptions",
             "endings": TABLES,
             "reads": f"a table ({', '.join(TABLES)})",
-            "if tabs are lost": "of a table, --src-column N translates one column",
         }
     },
     "init": {

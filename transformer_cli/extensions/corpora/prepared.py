@@ -63,10 +63,15 @@ def find_damage(
 ) -> str | None:
     """Return a message about the first file, of all or these splits, that is not as written."""
     artifact = corpus_artifact(directory)
-    names = {name for name in record.files if splits is None or name.partition(".")[0] in splits}
-    held_out = {name for name in names if not name.startswith("train.")}
+    files = {
+        name: file
+        for name, file in record.files.items()
+        if splits is None or name.partition(".")[0] in splits
+    }
     # The training text may be large, and its sum is compared where it is trained on.
-    return artifact.find_damage(record, names) or artifact.find_damage(record, held_out, True)
+    held_out = {name: file for name, file in files.items() if not name.startswith("train.")}
+    asked, read = (record.model_copy(update={"files": each}) for each in (files, held_out))
+    return artifact.find_damage(asked) or artifact.find_damage(read, compares_sums=True)
 
 
 def split_path(directory: Path, split: str) -> ParallelFiles:

@@ -86,9 +86,7 @@ def _is_as_good(run: RunDirectory, options: ComputeOptions) -> bool:
     """Return whether CTranslate2 is here, and writes torch's text on a CPU."""
     if options.precision == "bfloat16":
         return False  # the engines round at other places
-    if not _writes_same_text(run.load_config(), options.beam_size):
-        return False
-    if not _is_cpu(options.device):
+    if not (_writes_same_text(run.load_config(), options.beam_size) and _is_cpu(options.device)):
         return False
     try:
         import ctranslate2  # noqa: F401
@@ -112,18 +110,14 @@ def _writes_same_text(config: Config, beam_size: int | None) -> bool:
 
 
 def _is_cpu(device: DeviceName) -> bool:
-    """Return whether ``device`` is the CPU; torch is asked only where a GPU may be there."""
-    if device != "auto":
-        return device == "cpu"
-    may_have_gpu = sys.platform not in ("linux", "darwin")
-    if sys.platform == "linux":  # is there a driver of a GPU that torch might use?
+    """Return whether ``device`` is the CPU; torch is asked only where a GPU's driver is."""
+    if device != "auto" or sys.platform == "darwin":  # whose GPU has to be named
+        return device in ("auto", "cpu")
+    if sys.platform == "linux" and not Path("/dev/kfd").exists():  # AMD's
         try:
-            ctypes.CDLL("libcuda.so.1")
-            may_have_gpu = True
+            ctypes.CDLL("libcuda.so.1")  # NVIDIA's
         except OSError:
-            may_have_gpu = Path("/dev/kfd").exists()  # AMD's
-    if not may_have_gpu:
-        return True
+            return True
     from transformer_cli.model.device import choose_device
 
     return choose_device(device).type == "cpu"

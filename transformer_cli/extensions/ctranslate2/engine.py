@@ -1,6 +1,5 @@
 """Search by CTranslate2 on a CPU, which has int8 and so is faster there than torch."""
 
-import ctypes
 import json
 import os
 import re
@@ -104,10 +103,6 @@ class CTranslate2Engine:
         """What decides the output: the precision that it has chosen, its name and its version."""
         precision = {"precision": self.translator.compute_type, "engine": self.name}
         return precision | describe_versions("ctranslate2")
-
-    def leave_to_parent(self) -> None:
-        """Never free the translator: its destructor would wait for threads of the parent."""
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.translator))
 
     def search(
         self,

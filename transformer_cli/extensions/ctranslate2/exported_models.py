@@ -17,13 +17,11 @@ from transformer_cli.extensions.ctranslate2.engine import (
 )
 from transformer_cli.inference.loading import ComputeOptions
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.text.model_check import Library, find_fault
+from transformer_cli.text.model_check import find_fault
 from transformer_cli.text.protocol import BOS_ID, EOS_ID, SPECIALS, UNK_ID
 from transformer_cli.text.tokenizer import load_tokenizers
 
-_LIBRARY = Library(
-    "ctranslate2", "CTranslate2", "model of CTranslate2", str(Path(__file__).with_name("trial.py"))
-)
+_TRIAL = Path(__file__).with_name("trial.py")
 _VOCABULARIES = {"shared_vocabulary.json", "target_vocabulary.json"}
 _FILES = {"model.bin", "config.json", "source_vocabulary.json", *_VOCABULARIES}
 _SETTINGS = {
@@ -103,5 +101,5 @@ def _check_usable(directory: Path, sums: dict[str, str]) -> None:
 
     ``sums`` are those of its files, verified. Raise CheckpointError if CTranslate2 cannot use it.
     """
-    if fault := find_fault(_LIBRARY, os.fsencode(directory), sums):
+    if fault := find_fault("ctranslate2", _TRIAL, os.fsencode(directory), sums):
         raise CheckpointError(f"{directory}: {fault}; export it again")

@@ -14,7 +14,6 @@ from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.cli.translation import (
     InputFormat,
     load_translator,
-    watch,
 )
 from transformer_cli.data.corpus import mtime_key_of
 from transformer_cli.extensions.constraints.reserved import ReservedTokenizers, protected_by
@@ -33,7 +32,7 @@ from transformer_cli.extensions.documents.options import DocumentOptions
 from transformer_cli.extensions.documents.sentences import LineTranslator
 from transformer_cli.extensions.report.examples import mark_differences
 from transformer_cli.extensions.report.rendering import render_page
-from transformer_cli.extensions.revision.doubts import without_fallback
+from transformer_cli.extensions.revision.doubts import Doubts
 from transformer_cli.extensions.revision.options import RevisionOptions
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.translation import NOBODY, Translation, Watcher, ignore
@@ -61,7 +60,9 @@ class DocumentFormat(InputFormat):
                 def add_total(sentences: int) -> None:
                     shown.total = (shown.total or 0) + sentences
 
-                filled = fill_document(given, document, translator, memory, watch(shown), add_total)
+                filled = fill_document(
+                    given, document, translator, memory, Watcher(shown.update), add_total
+                )
             write_document(given, filled)
             if own.report is not None:
                 write_report(given, own.report, filled)
@@ -123,7 +124,11 @@ def fill_document(
 ) -> Filled:
     """Fill a document's segments; ``add_total`` is called with the number of further sentences."""
     fallback = options.extra(RevisionOptions).fallback
-    translator = without_fallback(translator)  # doubtful segments are left as they are
+    revisers = (  # doubtful segments are left as they are
+        replace(each, falls_back=False) if isinstance(each, Doubts) else each
+        for each in translator.revisers
+    )
+    translator = replace(translator, revisers=tuple(revisers))
 
     def translate(lines: Sequence[str], aligned: bool) -> list[Translation]:
         add_total(len(lines))

@@ -32,7 +32,7 @@ from transformer_cli.extensions.documents.sentences import (
     LineTranslator,
     translate_texts,
 )
-from transformer_cli.extensions.revision.doubts import loses_numbers
+from transformer_cli.extensions.revision.lost_numbers import loses_numbers
 from transformer_cli.extensions.verbatim.verbatim_parts import Group, find_verbatim
 
 _MAX_TAGS = 200  # of a segment; placing them takes time by their number, times that of words

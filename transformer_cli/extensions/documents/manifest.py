@@ -3,7 +3,7 @@
 from typing import Any
 
 api = 1
-needs = ("alignments", "constraints", "corpora", "prefixes", "report", "revision", "verbatim")
+needs = ("alignments", "constraints", "corpora", "report", "revision", "verbatim")
 # A format has a class, and the endings of its files.
 _FORMATS: dict[str, dict[str, Any]] = {
     "po": {"load": "po:PoDocument", "endings": (".po", ".pot")},

@@ -25,7 +25,6 @@ from transformer_cli.cli.translation import (
     RowFormat,
     load_translator,
     open_format,
-    watch,
 )
 from transformer_cli.extensions.many_files.options import ManyFilesOptions
 from transformer_cli.extensions.many_files.output_directory import (
@@ -193,7 +192,7 @@ def _translate_all(tasks: Sequence[Task], executor: Executor, directory: OutputD
 
     try:
         with bar(None, "translating", " lines") as shown:
-            for result in _run(executor, tasks, watch(shown)):
+            for result in _run(executor, tasks, Watcher(shown.update)):
                 if result.state is None:
                     failed += 1
                 else:

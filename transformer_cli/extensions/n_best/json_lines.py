@@ -11,7 +11,7 @@ from transformer_cli.inference.translator import TextTranslator
 class ScoringTranslator(TextTranslator[Any]):
     """Writes translations with their scores."""
 
-    def to_line(self, number: int, found: Sequence[Translation]) -> str:
+    def to_line(self, number: int, line: str, found: Sequence[Translation]) -> str:
         """Return the translations of a line as one JSON object."""
         shown = [
             {

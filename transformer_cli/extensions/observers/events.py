@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transformer_cli.base.errors import make_visible
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.metrics_log import SESSION_KIND, Record, append_to_log, read_records
 from transformer_cli.training.session import Observer
@@ -83,7 +82,7 @@ class EventLog:
         """Convert a record; return None if it has nothing to plot."""
         if record.get("kind") == SESSION_KIND:
             return None
-        from tensorboard.compat.proto import event_pb2, summary_pb2, tensor_pb2, types_pb2
+        from tensorboard.compat.proto import event_pb2, summary_pb2
 
         try:
             values = [
@@ -91,16 +90,6 @@ class EventLog:
                 for key, value in record.items()
                 if key not in _NO_CURVES and value is not None
             ]
-            if samples := record.get("samples"):
-                text = _format_samples(samples).encode("utf-8", "replace")
-                plugin = summary_pb2.SummaryMetadata.PluginData(plugin_name="text")
-                values.append(
-                    summary_pb2.Summary.Value(
-                        tag="validation/samples",
-                        metadata=summary_pb2.SummaryMetadata(plugin_data=plugin),
-                        tensor=tensor_pb2.TensorProto(dtype=types_pb2.DT_STRING, string_val=[text]),
-                    )
-                )
             return event_pb2.Event(
                 wall_time=self.start_time + record["seconds"],
                 step=record["step"],
@@ -108,17 +97,3 @@ class EventLog:
             )
         except (KeyError, TypeError, ValueError, OverflowError):
             return None
-
-
-def _format_samples(samples: Iterable[Mapping[str, str]]) -> str:
-    """Return samples as TensorBoard, which renders Markdown, shows them as they are.
-
-    Each line is part of an indented block of code, which nothing in a line can end.
-    """
-    return "\n    \n".join(
-        "\n".join(
-            f"    {label}  {make_visible(' '.join(sample[label].split()))}"
-            for label in ("source", "reference", "translation")
-        )
-        for sample in samples
-    )

@@ -3,10 +3,11 @@
 import copy
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import psutil
 import torch
 from torch import Tensor
@@ -15,8 +16,9 @@ from transformer_cli.base.errors import CorpusError, TrainingError, is_out_of_me
 from transformer_cli.base.messages import duration, size
 from transformer_cli.base.ranks import SINGLE_PROCESS
 from transformer_cli.config.schema import Config
-from transformer_cli.data.batches import Batch, EpochSample
+from transformer_cli.data.batches import Batch, EpochBatches
 from transformer_cli.data.corpus import ParallelText
+from transformer_cli.data.shards import plan_epoch
 from transformer_cli.data.store import encode_text
 from transformer_cli.evaluation.scores import score
 from transformer_cli.evaluation.scoring import Validator, find_measurable_pairs, mean_loss
@@ -55,9 +57,35 @@ class Forecast:
     memory: int  # bytes: peak of the tensors on a GPU, else of the process
 
 
+@dataclass(frozen=True)
+class EpochSample:
+    """A few batches of the largest shard, and an estimate of an epoch from that shard."""
+
+    padded_tokens: int
+    """Tokens in an epoch, both sides', with padding."""
+    batches: Iterator[Batch]
+    """The largest one first, then some in order of length."""
+
+
+def sample_epoch(epochs: EpochBatches, count: int) -> EpochSample:
+    """Return an estimate of the first epoch, and at most ``count`` of its batches."""
+    shard = int(np.argmax(epochs.batches_per_shard))
+    planned = epochs.text.shard_lengths(shard)
+    plan = plan_epoch(planned, epochs.batch_tokens, epochs.seed, 0, shard)
+    lengths = np.stack(planned) + 1
+    longest = np.array([lengths[:, indices].max(axis=1) for indices in plan])
+    padded = longest.sum(axis=1) * np.array([len(indices) for indices in plan])
+    # Scaling is fair, since each shard is an even sample of the text.
+    scale = len(epochs) / epochs.batches_per_shard[shard]
+    by_length = np.argsort(longest.max(axis=1), kind="stable")
+    middles = (2 * np.arange(count - 1) + 1) * len(plan) // (2 * max(1, count - 1))
+    indices = [int(padded.argmax()), *by_length[middles].tolist()]
+    return EpochSample(round(padded.sum() * scale), epochs.iter_shard(shard, 0, indices))
+
+
 def forecast_training(trainer: Trainer, validator: Validator) -> Forecast | None:
     """Forecast the steps and validations that are left."""
-    sample = trainer.epochs.sample(PROBED)
+    sample = sample_epoch(trainer.epochs, PROBED)
     return forecast(trainer, sample, lambda: time_validation(validator))
 
 
@@ -119,7 +147,7 @@ def _forecast(
     tokens = sum(padded for padded, _ in measured)
     seconds = sum(times.wall for _, times in measured)
     per_token = max(0.0, seconds - len(measured) * overhead) / tokens
-    tokens_per_step = sum(sample.padded_tokens) / (trainer.ranks.size * trainer.steps_per_epoch)
+    tokens_per_step = sample.padded_tokens / (trainer.ranks.size * trainer.steps_per_epoch)
     steps_left = trainer.total_steps - trainer.step
     at_this_load = steps_left * (overhead_per_step + tokens_per_step * per_token)
     at_this_load += count_validations(trainer) * time_validation()

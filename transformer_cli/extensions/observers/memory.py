@@ -11,10 +11,8 @@ from transformer_cli.base.errors import ConfigError
 from transformer_cli.base.messages import size
 from transformer_cli.base.ranks import Ranks
 from transformer_cli.config.schema import Config
-from transformer_cli.model.transformer import Transformer, build_shapes, count_parameters
-from transformer_cli.text.protocol import PAD_ID, SPECIALS
+from transformer_cli.model.transformer import Transformer, count_parameters
 from transformer_cli.training.optimizer import kind_of
-from transformer_cli.training.session import Observer
 
 FLOAT = 4  # bytes
 
@@ -42,39 +40,29 @@ def count_numbers(model: Transformer, config: Config) -> Numbers:
     )
 
 
-class MemoryCheck(Observer):
-    """Refuses what does not fit, before text is read and once the vocabularies are known."""
+def check_memory(model: Transformer, config: Config, device: torch.device, ranks: Ranks) -> None:
+    """Check that weights, gradients and optimizer state of a model, of shapes alone, fit.
 
-    def check(
-        self,
-        config: Config,
-        vocab_sizes: tuple[int, int] | None,
-        device: torch.device,
-        ranks: Ranks,
-    ) -> None:
-        """Check that weights, gradients and optimizer state fit into memory.
+    Activations are not counted: a batch that does not fit is split into micro-batches. On a CPU,
+    the processes of one machine share its memory.
 
-        Activations are not counted: a batch that does not fit is split into micro-batches. On a
-        CPU, the processes of one machine share its memory.
-        """
-        smallest = len(SPECIALS), len(SPECIALS)
-        model = build_shapes(config.model, *(vocab_sizes or smallest), PAD_ID)
-        model.freeze(config.training.freeze)
-        numbers = count_numbers(model, config)
-        sharing = processes_sharing(device, ranks)
-        needed, there = sharing * FLOAT * sum(numbers), memory_of(device)
-        if needed <= there:
-            return
-        has_average = config.training.has_average
-        owner = "the GPU" if device.type == "cuda" else "this machine"
-        average = " and an average" if has_average else ""
-        shared = f" in {sharing} processes" if sharing > 1 else ""
-        raise ConfigError(
-            f"model: its {count_parameters(model):,} weights take at least "
-            f"{size(needed)} to train{shared} (with gradients, the optimizer's state{average}), "
-            f"and {owner} has {size(there)} of memory; "
-            "lower d_model, d_ff, the number of layers or the vocabulary"
-        )
+    Raises:
+        ConfigError: they do not fit into memory.
+    """
+    model.freeze(config.training.freeze)
+    sharing = processes_sharing(device, ranks)
+    needed, there = sharing * FLOAT * sum(count_numbers(model, config)), memory_of(device)
+    if needed <= there:
+        return
+    owner = "the GPU" if device.type == "cuda" else "this machine"
+    average = " and an average" if config.training.has_average else ""
+    shared = f" in {sharing} processes" if sharing > 1 else ""
+    raise ConfigError(
+        f"model: its {count_parameters(model):,} weights take at least "
+        f"{size(needed)} to train{shared} (with gradients, the optimizer's state{average}), "
+        f"and {owner} has {size(there)} of memory; "
+        "lower d_model, d_ff, the number of layers or the vocabulary"
+    )
 
 
 def processes_sharing(device: torch.device, ranks: Ranks) -> int:

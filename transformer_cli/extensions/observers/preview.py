@@ -1,40 +1,61 @@
-"""The forecast as a part of the summary before a training."""
+"""What is said before a training: what does not fit, jumps of the learning rate, a forecast."""
 
 from collections.abc import Iterator
 
+import torch
+
 from transformer_cli.base.packages import lazy_imports
+from transformer_cli.base.ranks import Ranks
+from transformer_cli.config.schema import Config
 from transformer_cli.evaluation.scoring import Validator
+from transformer_cli.model.transformer import build_shapes, count_parameters
+from transformer_cli.text.protocol import PAD_ID, SPECIALS
 from transformer_cli.training.session import Observer
 from transformer_cli.training.summary import PlannedTraining, Row
 
 with lazy_imports():
-    from transformer_cli.extensions.observers import forecast
+    from transformer_cli.extensions.observers import forecast, memory, rate_jump
 
 _WORTHWHILE = 100
 """With fewer batches than this, a forecast takes about as long as the training."""
+_SMALL = 1 << 20
+"""As many weights of a process take less memory to train than the program itself."""
 
 
-class ForecastPreview(Observer):
-    """The forecast, in the summary before a training."""
+class Preview(Observer):
+    """Refuses what does not fit into memory, and adds to the summary before a training."""
+
+    def check(
+        self,
+        config: Config,
+        vocab_sizes: tuple[int, int] | None,
+        device: torch.device,
+        ranks: Ranks,
+    ) -> None:
+        """Check the memory, before text is read and once the vocabularies are known."""
+        smallest = len(SPECIALS), len(SPECIALS)
+        model = build_shapes(config.model, *(vocab_sizes or smallest), PAD_ID)
+        if count_parameters(model) > _SMALL:
+            memory.check_memory(model, config, device, ranks)
 
     def rows(self, planned: PlannedTraining) -> Iterator[Row]:
-        """Yield the forecast of the steps that are left.
+        """Yield a warning if the learning rate jumps, and the forecast of the steps that are left.
 
-        There is none of a complete training, which may have ended before its last step; and unless
-        the training is only previewed, none if training takes hardly longer.
+        There is no forecast of a complete training, which may have ended before its last step; and
+        unless the training is only previewed, none if training takes hardly longer.
         """
-        trainer, config = planned.trainer, planned.config
+        trainer, config, previous = planned.trainer, planned.config, planned.previous
+        if previous is not None and previous.training != config.training:
+            step, steps_per_epoch = trainer.step, trainer.steps_per_epoch
+            if jump := rate_jump.describe_jump(previous, config, step, steps_per_epoch):
+                yield "warning", jump
         batches_left = (trainer.total_steps - trainer.step) * config.training.accumulate
-        if planned.is_complete or batches_left < (1 if planned.request.is_dry else _WORTHWHILE):
+        is_complete = planned.state is not None and planned.state.is_final(config.training)
+        if is_complete or batches_left < (1 if planned.request.is_dry else _WORTHWHILE):
             return
         if not forecast.trial_fits(trainer, config):
             yield "forecast", "none: trial steps take a copy of the model, which does not fit"
             return
-        expected = forecast.forecast_training(trainer, _validator(planned))
-        if expected is not None:
+        assert isinstance(planned.validator, Validator)
+        if expected := forecast.forecast_training(trainer, planned.validator):
             yield "forecast", forecast.describe_forecast(expected)
-
-
-def _validator(planned: PlannedTraining) -> Validator:
-    assert isinstance(planned.validator, Validator)
-    return planned.validator

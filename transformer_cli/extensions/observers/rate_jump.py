@@ -1,30 +1,22 @@
-"""A warning where a new last step makes the learning rate of a resumed training jump."""
+"""Whether a new last step makes the learning rate of a resumed training jump."""
 
-from collections.abc import Iterator
-
-from transformer_cli.config.schema import TrainingConfig
+from transformer_cli.config.schema import Config, TrainingConfig
 from transformer_cli.training.optimizer import last_step
-from transformer_cli.training.session import Observer
-from transformer_cli.training.summary import PlannedTraining, Row
 
 
-class RateJumpWarning(Observer):
-    """Warns in the summary before a training."""
-
-    def rows(self, planned: PlannedTraining) -> Iterator[Row]:
-        trainer, config = planned.trainer, planned.config
-        if planned.previous is None:
-            return
-        old, new, steps = planned.previous.training, config.training, trainer.steps_per_epoch
-        if jump := rate_jump(old, new, config.model.d_model, trainer.step, steps):
-            before, after = jump
-            yield (
-                "warning",
-                f"the learning rate jumps from {before:.3g} at step {trainer.step:,} to "
-                f"{after:.3g} at step {trainer.step + 1:,}, as the {new.schedule.kind} schedule "
-                f"now ends at step {last_step(new, steps):,}; 'init: RUN' in a configuration "
-                "begins another run from these weights, with a schedule of its own",
-            )
+def describe_jump(old: Config, new: Config, step: int, steps_per_epoch: int) -> str | None:
+    """Return a warning of a jump after ``step``; None: there is none."""
+    jump = rate_jump(old.training, new.training, new.model.d_model, step, steps_per_epoch)
+    if jump is None:
+        return None
+    before, after = jump
+    end = last_step(new.training, steps_per_epoch)
+    return (
+        f"the learning rate jumps from {before:.3g} at step {step:,} to {after:.3g} at step "
+        f"{step + 1:,}, as the {new.training.schedule.kind} schedule now ends at step {end:,}; "
+        "'init: RUN' in a configuration begins another run from these weights, with a schedule "
+        "of its own"
+    )
 
 
 def rate_jump(

@@ -3,6 +3,7 @@
 This surface is small so that it can stay as it is; everything else may change with any version.
 """
 
+import ctypes
 import os
 import sys
 import threading
@@ -272,10 +273,8 @@ class Translator:
             if name == "torch":
                 sys.modules["torch"].set_num_threads(1)
             else:
-                # Its threads stay in the parent, and only they could free what it holds.
-                engine = self._loaded.pop(name).engine
-                if leave := getattr(engine, "leave_to_parent", None):
-                    leave()
+                # Never freed: a destructor might wait for threads, which stay in the parent.
+                ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._loaded.pop(name)))
 
 
 _LOADED: WeakSet[Translator] = WeakSet()

@@ -1,11 +1,12 @@
 """Self-contained HTML pages, made from templates, that run only their own scripts."""
 
+import re
 from base64 import b64encode
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
-from transformer_cli.base.errors import make_visible
+from transformer_cli.base.errors import OF_LINES, make_visible
 from transformer_cli.base.packages import __version__, import_extra
 
 _TEMPLATES = files("transformer_cli.extensions.report") / "template"
@@ -72,7 +73,7 @@ def _sentence(text: str) -> Any:
     """Return a sentence for its own cell, where its bidi controls do no harm."""
     from markupsafe import escape
 
-    return escape(make_visible(text, is_sentence=True))
+    return escape(re.sub(f"[^{OF_LINES}]+", lambda part: make_visible(part[0]), text))
 
 
 def _show_all(line: str) -> str:

@@ -4,15 +4,12 @@ Doubtful are repetitions, wrong lengths, copies of the source, and other scripts
 """
 
 import re
-import unicodedata
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import le
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from transformer_cli.extensions.revision.foreign_scripts import are_close, script_of, scripts_of
-from transformer_cli.extensions.verbatim.verbatim_parts import find_verbatim
 from transformer_cli.inference.translation import (
     EncodedLine,
     Notes,
@@ -24,17 +21,10 @@ from transformer_cli.inference.translation import (
 if TYPE_CHECKING:
     from transformer_cli.inference.translator import TextTranslator
 
-Translator = TypeVar("Translator", bound="TextTranslator[Any]")
-
 MIN_SCRIPT_LETTERS = 5  # a line of fewer letters, an abbreviation say, tells no script
 MAX_FOREIGN_SHARE = 0.5  # of a line's letters, in other scripts than its language's
 MIN_TELLING_LETTERS = 20  # fewer may be anything, as 'GNU General Public', which has 16
-MAX_NUMBER_IN_WORDS = 12  # a number that one side may spell out, as it may round ones
-
-_THOUSANDS = re.compile(r"(?<=\d)[.,'’ \u00a0\u202f](?=\d{3}(?!\d))")
-_AFTERNOON = re.compile(r"\b(1[01]|0?[1-9])((?:[:.][0-5]\d)?\s?p\.?\s?m\b)", re.IGNORECASE)
-_FULL_HOUR = re.compile(r"(?<=\d):00\b")
-_NUMBER, DIGIT = re.compile(r"\d+"), re.compile(r"\d")
+_DIGIT = re.compile(r"\d")
 # A phrase three times in a row, 'of the car of the car of the car', or four times within a word,
 # as no 'Sonnenenergie' has; not twice, or three times, in the source.
 _REPEATED = {
@@ -52,8 +42,8 @@ _DENSE = re.compile("[\u2e80-\ud7ff]")
 SECOND_BEAM = 8
 """Beam of the second search for a doubtful translation, unless the first one's is wider."""
 _SHOWN_LINES = 10
-_DOUBTFUL = "doubtful, "
-_FIXED = f"{_DOUBTFUL}fixed by a second search"
+FIXED = "fixed by a second search"
+"""The remark on a translation that a second search has found; other remarks are doubts."""
 
 
 class DoubtFinder:
@@ -85,42 +75,11 @@ def is_copy(src: str, tgt: str) -> bool:
     return src.strip() == tgt.strip() and not is_short(src)
 
 
-def without_verbatim(line: str) -> str:
-    """Return a line with a space for each part that no translation changes."""
-    rest, end = [], 0
-    for _, start, after in find_verbatim(line):
-        rest.append(line[end:start])
-        end = after
-    return " ".join((*rest, line[end:]))
-
-
 def is_short(line: str) -> bool:
     """Return whether a line has few letters beside its verbatim parts, and so may be anything."""
+    from transformer_cli.extensions.verbatim.verbatim_parts import without_verbatim  # seldom asked
+
     return sum(map(str.isalpha, without_verbatim(line))) < MIN_TELLING_LETTERS
-
-
-def loses_numbers(src: str, tgt: str) -> bool:
-    """Return whether a translation lacks a number of its source too large to be spelled out."""
-    if not DIGIT.search(src):
-        return False
-    return all(
-        any(
-            int(number[:3]) > MAX_NUMBER_IN_WORDS
-            for number in find_numbers(src, read) - find_numbers(tgt, read)
-        )
-        for read in (True, False)
-    )
-
-
-def find_numbers(line: str, reads_afternoons: bool) -> Counter[str]:
-    """Return the numbers of a line: '1,000', '1.000' and '1 000' are one, '3 pm' may be 15."""
-    line = without_verbatim(line)
-    if not line.isascii():
-        line = DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), line)
-    if reads_afternoons:
-        line = _AFTERNOON.sub(lambda time: f"{int(time[1]) + 12}{time[2]}", line)
-    line = _FULL_HOUR.sub("", _THOUSANDS.sub("", line))
-    return Counter(number.lstrip("0") or "0" for number in _NUMBER.findall(line))
 
 
 def _length(text: str) -> int:
@@ -143,26 +102,17 @@ class ScriptCheck:
 
     def __init__(self, language: str) -> None:
         self._scripts = scripts_of(language)
-        self._met: set[str] = set()
-        self._foreign: dict[str, str] = {}  # scripts of the letters of others
 
     def foreign_script(self, line: str) -> str | None:
         """Return the script that most of a line's letters are in, if the language has not it."""
         if self._scripts is None or ("LATIN" in self._scripts and line.isascii()):
             return None
-        # By its different characters, since nearly all lines have none that matters.
-        characters = set(line)
-        for character in characters - self._met:
-            self._met.add(character)
-            script = script_of(character)
-            if script is not None and script not in self._scripts:
-                self._foreign[character] = script
-        if characters.isdisjoint(self._foreign):
+        letters = list(filter(str.isalpha, line))
+        if len(letters) < MIN_SCRIPT_LETTERS:
             return None
-        letters = [character for character in line if character.isalpha()]
-        foreign = [letter for letter in letters if letter in self._foreign]
-        is_most = len(foreign) > MAX_FOREIGN_SHARE * len(letters)
-        return self._foreign[foreign[0]] if is_most and len(letters) >= MIN_SCRIPT_LETTERS else None
+        scripts = filter(None, map(script_of, letters))
+        foreign = [script for script in scripts if script not in self._scripts]
+        return foreign[0] if len(foreign) > MAX_FOREIGN_SHARE * len(letters) else None
 
 
 # --- second searches ------------------------------------------------------------------------------
@@ -170,9 +120,7 @@ class ScriptCheck:
 
 def doubt_of(translation: Translation) -> str:
     """Return what is doubtful about a translation, as in 'repeats itself'; '' if nothing is."""
-    remark = translation.remark
-    is_doubt = remark.startswith(_DOUBTFUL) and remark != _FIXED
-    return remark.removeprefix(_DOUBTFUL) if is_doubt else ""
+    return "" if translation.remark == FIXED else translation.remark
 
 
 def may_copy(translator: "TextTranslator[Any]") -> bool:
@@ -192,13 +140,11 @@ class Doubts(Reviser):
         finder: tells them.
         is_raw: whether what the model says is written, good or bad, as with scores.
         falls_back: whether the line itself is written where all are doubtful.
-        tab_advice: what to do if translations lack the tabs of their lines.
     """
 
     finder: DoubtFinder
     is_raw: bool = False
     falls_back: bool = False
-    tab_advice: str = ""
 
     def revise(
         self,
@@ -213,91 +159,69 @@ class Doubts(Reviser):
         The best translation that is not doubtful and has lost no more of its source is taken;
         without one, the first stays. Samples are what the model says, good or bad.
         """
-        told = [
-            [self._tell(line, best), *others]
-            for line, (best, *others) in zip(lines, found, strict=True)
+        doubts = [
+            self.finder.find(line.text, best.text)
+            for line, (best, *_) in zip(lines, found, strict=True)
         ]
-        places = [place for place, (best, *_) in enumerate(told) if best.remark]
+        places = [place for place, doubt in enumerate(doubts) if doubt]
+        again: Sequence[Sequence[Translation]] = [()] * len(places)
         if places and not self.is_raw and translator.sampler is None:
             beam_size = max(SECOND_BEAM, translator.decoding.beam_size)
             others = tuple(each for each in translator.revisers if each is not self)
             wider = replace(translator.with_search(beam_size), revisers=others)
-            doubtful = [lines[place] for place in places]
-            with watcher.announce(f"searching {len(places):,} doubtful lines again"):
-                quiet = Watcher(should_stop=watcher.should_stop)
-                again = wider.translate_encoded(doubtful, beam_size, quiet)
-            for place, candidates in zip(places, again, strict=True):
-                told[place] = [self._choose(translator, lines[place], told[place][0], candidates)]
-        if not self.falls_back:
-            return told
-        return [
-            [replace(best, text=line.text) if doubt_of(best) else best, *others]
-            for line, (best, *others) in zip(lines, told, strict=True)
-        ]
-
-    def _tell(self, line: EncodedLine, translation: Translation) -> Translation:
-        doubt = self.finder.find(line.text, translation.text)
-        return replace(translation, remark=f"{_DOUBTFUL}{doubt}") if doubt else translation
-
-    def _choose(
-        self,
-        translator: Any,
-        line: EncodedLine,
-        first: Translation,
-        candidates: Sequence[Translation],
-    ) -> Translation:
+            quiet = Watcher(should_stop=watcher.should_stop)
+            again = wider.translate_encoded([lines[place] for place in places], beam_size, quiet)
         count_losses = translator.tokenizers.count_losses
-        most = count_losses(line.text, first.text)
-        for one in candidates:
-            is_doubtful = self.finder.find(line.text, one.text)
-            if not is_doubtful and all(map(le, count_losses(line.text, one.text), most)):
-                return replace(one, remark=_FIXED)
-        return first
+        revised = list(found)
+        for place, candidates in zip(places, again, strict=True):
+            src, (first, *rest) = lines[place].text, found[place]
+            most = count_losses(src, first.text)
+            for one in candidates:
+                is_doubtful = self.finder.find(src, one.text)
+                if not is_doubtful and all(map(le, count_losses(src, one.text), most)):
+                    revised[place] = [replace(one, remark=FIXED)]
+                    break
+            else:
+                text = src if self.falls_back else first.text
+                first = replace(first, text=text, remark=doubts[place])
+                revised[place] = [first, *([] if candidates else rest)]
+        return revised
 
     def notes(self) -> Notes:
         """Return what notes doubtful lines, and what is lost."""
-        return RevisionNotes(self.is_raw, self.tab_advice)
-
-
-def without_fallback(translator: Translator) -> Translator:
-    """Return a translator that marks doubtful translations, and writes them all the same."""
-    revisers = (
-        replace(each, falls_back=False) if isinstance(each, Doubts) else each
-        for each in translator.revisers
-    )
-    return replace(translator, revisers=tuple(revisers))
+        return RevisionNotes(self.is_raw)
 
 
 class RevisionNotes(Notes):
     """Notes doubtful lines, and those that lack numbers or tabs of their source."""
 
-    def __init__(self, is_raw: bool = False, tab_advice: str = "") -> None:
+    def __init__(self, is_raw: bool = False) -> None:
         self._is_raw = is_raw
-        self._tabs_are_lost = f"tabs are lost{tab_advice and f' ({tab_advice})'}"
-        self._tabs: list[int] = []
         self._numbers: list[int] = []
+        self._tabs: list[int] = []
         self._remarks: dict[str, list[int]] = {}
 
     def look(self, number: int, src: str, found: Sequence[Translation]) -> Iterator[str]:
         """Note a line; return what is doubtful about its translation."""
         best = found[0]
-        if not self._is_raw and loses_numbers(src, best.text):
-            self._numbers.append(number)
+        if not self._is_raw and _DIGIT.search(src):
+            from transformer_cli.extensions.revision.lost_numbers import loses_numbers
+
+            if loses_numbers(src, best.text):
+                self._numbers.append(number)
         if "\t" in src.strip() and not any("\t" in one.text for one in found):
             self._tabs.append(number)
         if best.remark:
             self._remarks.setdefault(best.remark, []).append(number)
-        if doubt_of(best):
-            yield best.remark
+        if doubt := doubt_of(best):
+            yield f"doubtful, {doubt}"
 
     def summary(self, lines: int) -> Iterator[str]:
         """Yield a line for each kind of what was noted."""
-        fixed = {_FIXED: self._remarks.pop(_FIXED, [])}  # told last
-        differing = {
-            "numbers of the source are missing": self._numbers,
-            self._tabs_are_lost: self._tabs,
-        }
-        for what, numbers in {**differing, **self._remarks, **fixed}.items():
+        noted = {"numbers of the source are missing": self._numbers, "tabs are lost": self._tabs}
+        for remark in sorted(self._remarks, key=FIXED.__eq__):  # what was fixed comes last
+            noted[f"doubtful, {remark}"] = self._remarks[remark]
+        for what, numbers in noted.items():
             if numbers:
                 yield f"{len(numbers):,} of {lines:,} lines: {what}; {name_lines(numbers)}"
 

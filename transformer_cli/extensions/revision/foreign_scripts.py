@@ -1,56 +1,50 @@
 """The scripts of languages and letters, and languages that are close to each other."""
 
-import re
 import unicodedata
+from functools import lru_cache
 
 from transformer_cli.config.languages import base_language, script_code
 
-_LATIN, _CYRILLIC, _ARABIC, _DEVANAGARI = ("LATIN",), ("CYRILLIC",), ("ARABIC",), ("DEVANAGARI",)
-_BY_SCRIPTS = {
-    _LATIN: "af az bs ca cs cy da de en eo es et eu fi fo fr fy ga gd gl ha hr hu id ig is it ku "
-    "la lb lt lv ms mt nb nl nn no oc pl pt ro sk sl so sq sv sw tl tr vi xh yo zu",
-    _CYRILLIC: "be bg ky mk mn ru tg uk",
-    ("CYRILLIC", "LATIN"): "kk sr uz",
-    _ARABIC: "ar ckb fa ps sd ug ur",
-    _DEVANAGARI: "hi mr ne sa",
-    ("GREEK",): "el",
-    ("HEBREW",): "he yi",
-    ("ARMENIAN",): "hy",
-    ("GEORGIAN",): "ka",
-    ("ETHIOPIC",): "am ti",
-    ("BENGALI",): "as bn",
-    ("GURMUKHI",): "pa",
-    ("GUJARATI",): "gu",
-    ("ORIYA",): "or",
-    ("TAMIL",): "ta",
-    ("TELUGU",): "te",
-    ("KANNADA",): "kn",
-    ("MALAYALAM",): "ml",
-    ("SINHALA",): "si",
-    ("THAI",): "th",
-    ("LAO",): "lo",
-    ("KHMER",): "km",
-    ("MYANMAR",): "my",
-    ("TIBETAN",): "bo dz",
-    ("CJK", "BOPOMOFO"): "yue zh",
-    ("CJK", "HIRAGANA", "KATAKANA"): "ja",
-    ("HANGUL", "CJK"): "ko",
+_LANGUAGES = {
+    "LATIN": "af az bs ca cs cy da de en eo es et eu fi fo fr fy ga gd gl ha hr hu id ig is it "
+    "ku la lb lt lv ms mt nb nl nn no oc pl pt ro sk sl so sq sv sw tl tr vi xh yo zu",
+    "CYRILLIC": "be bg ky mk mn ru tg uk",
+    "CYRILLIC LATIN": "kk sr uz",
+    "ARABIC": "ar ckb fa ps sd ug ur",
+    "DEVANAGARI": "hi mr ne sa",
+    "GREEK": "el",
+    "HEBREW": "he yi",
+    "ARMENIAN": "hy",
+    "GEORGIAN": "ka",
+    "ETHIOPIC": "am ti",
+    "BENGALI": "as bn",
+    "GURMUKHI": "pa",
+    "GUJARATI": "gu",
+    "ORIYA": "or",
+    "TAMIL": "ta",
+    "TELUGU": "te",
+    "KANNADA": "kn",
+    "MALAYALAM": "ml",
+    "SINHALA": "si",
+    "THAI": "th",
+    "LAO": "lo",
+    "KHMER": "km",
+    "MYANMAR": "my",
+    "TIBETAN": "bo dz",
+    "CJK BOPOMOFO": "yue zh",
+    "CJK HIRAGANA KATAKANA": "ja",
+    "HANGUL CJK": "ko",
 }
+"""By their scripts, as Unicode names them."""
 _SCRIPTS = {
-    language: frozenset(scripts)
-    for scripts, languages in _BY_SCRIPTS.items()
+    language: frozenset(scripts.split())
+    for scripts, languages in _LANGUAGES.items()
     for language in languages.split()
 }
-# By the codes of ISO 15924, as in 'sr-Latn'; a Chinese one says no more than the language.
-_CODES = (
-    "Latn LATIN Cyrl CYRILLIC Arab ARABIC Deva DEVANAGARI Grek GREEK Hebr HEBREW Armn ARMENIAN "
-    "Geor GEORGIAN Ethi ETHIOPIC Beng BENGALI Guru GURMUKHI Gujr GUJARATI Orya ORIYA Taml TAMIL "
-    "Telu TELUGU Knda KANNADA Mlym MALAYALAM Sinh SINHALA Thai THAI Laoo LAO Khmr KHMER "
-    "Mymr MYANMAR Tibt TIBETAN"
-)
-_BY_CODE = dict(re.findall(r"(\w{4}) (\w+)", _CODES))
+# Of ISO 15924: those that languages with other scripts are also written in, as in 'sr-Latn'.
+_BY_CODE = {"Latn": "LATIN", "Cyrl": "CYRILLIC", "Arab": "ARABIC", "Deva": "DEVANAGARI"}
 # The Unicode name of a letter starts with its script, with exceptions such as 'MICRO SIGN'.
-_NAMES = frozenset(name for scripts in _BY_SCRIPTS for name in scripts)
+_NAMES = frozenset(" ".join(_LANGUAGES).split())
 _WIDTHS = ("FULLWIDTH ", "HALFWIDTH ")
 _CLOSE = ("no nb nn da", "bs cnr hr sr", "cs sk", "gl pt", "id ms")
 
@@ -73,6 +67,7 @@ def are_close(first: str, second: str) -> bool:
     return one == other or any({one, other} <= set(group.split()) for group in _CLOSE)
 
 
+@lru_cache(1 << 16)
 def script_of(character: str) -> str | None:
     """Return a letter's script; None for one of an unknown script and for other characters."""
     if not character.isalpha():

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
-from transformer_cli.base import registry
 from transformer_cli.base.errors import UsageError
 from transformer_cli.cli.declaring import AnyTranslator, ExtraOptions, option
 
@@ -37,12 +36,9 @@ class RevisionOptions(ExtraOptions):
         """Return a translator that revises what it finds."""
         from transformer_cli.extensions.revision import doubts
 
-        listed = registry.entries("translate options").values()
         reviser = doubts.Doubts(
             doubts.DoubtFinder(translator.config.data.tgt_lang, doubts.may_copy(translator)),
             is_raw=bool(given.marked("scores")),
             falls_back=self.fallback is not None,
-            # What reads tables says so.
-            tab_advice="".join(each.facts.get("if tabs are lost", "") for each in listed),
         )
         return replace(translator, revisers=(*translator.revisers, reviser))

@@ -15,11 +15,10 @@ from transformer_cli.base.locations import (
     LOCAL,
     Location,
     compile_wildcards,
-    find_container,
     open_regular,
 )
 from transformer_cli.base.messages import size
-from transformer_cli.extensions.stores.objects import Reader
+from transformer_cli.extensions.stores.objects import SeekableReader
 
 if TYPE_CHECKING:
     from zipfile import ZipFile, ZipInfo
@@ -41,7 +40,7 @@ class ZipArchives(Location):
         info = _find_member(archive, name)
         with _naming_errors(path):
             file = _open_archive(archive)[0].open(info)
-        return io.BufferedReader(Reader(file, partial(_naming_errors, path)), _READ_BYTES)
+        return io.BufferedReader(SeekableReader(file, partial(_naming_errors, path)), _READ_BYTES)
 
     def sizes(self, paths: Sequence[Path]) -> list[int]:
         """Return the bytes that each file takes in its archive; 0: it cannot be read."""
@@ -75,9 +74,18 @@ class ZipArchives(Location):
 ZIP = ZipArchives()
 
 
+def find_archive(path: Path) -> Path | None:
+    """Return the archive that a path leads into; None: there is none."""
+    for place in reversed((path, *path.parents)):
+        with suppress(OSError):
+            if place.suffix.lower() == ".zip" and place.is_file():
+                return place
+    return None
+
+
 def _split(path: Path) -> tuple[Path, str]:
     """Return the archive of a path, and the name in it; that of the archive itself is ''."""
-    archive = find_container(path, ".zip")
+    archive = find_archive(path)
     if archive is None:
         raise MissingTextError(f"{path}: there is no such archive any more")
     return archive, "" if path == archive else path.relative_to(archive).as_posix()

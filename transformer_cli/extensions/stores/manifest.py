@@ -17,6 +17,11 @@ provides = {
         "http": {"load": "fetching:WEB"},
         "https": {"load": "fetching:WEB"},
         "*": {"load": "objects:OBJECTS"},  # whatever stores fsspec knows: s3, gs, hf
-        "zip": {"load": "archives:ZIP", "inside": ".zip", "magic": b"PK\3\4"},
+        "zip": {
+            "load": "archives:ZIP",
+            "find": "archives:find_archive",
+            "inside": ".zip",
+            "magic": b"PK\3\4",
+        },
     },
 }

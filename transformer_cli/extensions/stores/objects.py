@@ -9,7 +9,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from threading import Thread
@@ -21,6 +21,7 @@ from transformer_cli.base.errors import (
 )
 from transformer_cli.base.locations import Location, compile_wildcards, text_path
 from transformer_cli.base.packages import import_extra
+from transformer_cli.base.text_files import Reader
 from transformer_cli.extensions.stores.addresses import hide_credentials
 
 T = TypeVar("T")
@@ -47,7 +48,7 @@ class Objects(Location):
         if getattr(file, "details", {}).get("type") == "directory":
             problem = f"is no object, but has some below it; name them, as {path}/*"
             raise CorpusError(f"{path}: {problem}")
-        return io.BufferedReader(_Reader(file, partial(_naming_errors, path)), _READ_BYTES)
+        return io.BufferedReader(_ObjectReader(file, partial(_naming_errors, path)), _READ_BYTES)
 
     def sizes(self, paths: Sequence[Path]) -> list[int]:
         sizes = []
@@ -197,19 +198,8 @@ def call_in_time(seconds: float, call: Callable[..., T], *args: Any, **kwargs: A
         raise TimeoutError(f"the server is too slow: it took over {seconds:g} s") from None
 
 
-class Reader(io.RawIOBase):
-    """An open file of another library, whose errors ``naming_errors`` turns into ours."""
-
-    def __init__(
-        self,
-        file: Any,
-        naming_errors: Callable[[], AbstractContextManager[None]],
-    ) -> None:
-        self._file = file
-        self._naming_errors = naming_errors
-
-    def readable(self) -> bool:
-        return True
+class SeekableReader(Reader):
+    """An open file of another library, which may be read from any place."""
 
     def seekable(self) -> bool:
         return bool(self._file.seekable())
@@ -221,23 +211,8 @@ class Reader(io.RawIOBase):
     def tell(self) -> int:
         return int(self._file.tell())
 
-    def readinto(self, buffer: Any) -> int:
-        with self._naming_errors():
-            data = self._read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
 
-    def _read(self, size: int) -> bytes:
-        data: bytes = self._file.read(size)
-        return data
-
-    def close(self) -> None:
-        if not self.closed:
-            self._file.close()
-        super().close()
-
-
-class _Reader(Reader):
+class _ObjectReader(SeekableReader):
     """An open object."""
 
     def _read(self, size: int) -> bytes:

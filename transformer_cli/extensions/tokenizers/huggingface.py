@@ -16,13 +16,10 @@ from transformer_cli.base.packages import import_extra
 from transformer_cli.extensions.tokenizers import trial
 from transformer_cli.extensions.tokenizers.made_elsewhere import FilesManifest, IdMap, SpecialIds
 from transformer_cli.extensions.tokenizers.settings import HuggingFaceConfig
-from transformer_cli.text.model_check import Library, check_model
+from transformer_cli.text.model_check import check_model
 from transformer_cli.text.protocol import SPECIALS, Tokenizer
 from transformer_cli.text.tokenizer import Side, TrainingText
 
-_LIBRARY = Library(
-    "tokenizers", "the tokenizers library", "tokenizer.json of Hugging Face", trial.__file__
-)
 # Common names of special tokens, the most likely first.
 _NAMES = {
     "unk": ("<unk>", "[UNK]", "<UNK>"),
@@ -119,7 +116,7 @@ def import_tokenizers(what: str = "tokenizer.kind huggingface") -> ModuleType:
 
 def _open(data: bytes, source: Path, advice: str) -> Any:
     library = import_tokenizers(str(source))
-    check_model(_LIBRARY, data, source, advice)
+    check_model(data, source, advice, "tokenizers", Path(trial.__file__))
     with _naming_source(source):
         tokenizer: Any = library.Tokenizer.from_buffer(data)
     tokenizer.no_padding()

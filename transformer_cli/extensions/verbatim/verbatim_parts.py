@@ -29,6 +29,15 @@ def find_verbatim(line: str, groups: Collection[Group] = GROUPS) -> list[Verbati
     return [VerbatimPart(match[0], *match.span()) for match in part_patterns.find(line, groups)]
 
 
+def without_verbatim(line: str) -> str:
+    """Return a line with a space for each part that no translation changes."""
+    rest, end = [], 0
+    for _, start, after in find_verbatim(line):
+        rest.append(line[end:start])
+        end = after
+    return " ".join((*rest, line[end:]))
+
+
 def has_words(line: str) -> bool:
     """Return whether a line has letters outside its verbatim parts.
 

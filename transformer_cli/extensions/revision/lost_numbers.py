@@ -1,0 +1,38 @@
+"""Numbers that a translation has lost; loaded once a source has one."""
+
+import re
+import unicodedata
+from collections import Counter
+
+from transformer_cli.extensions.verbatim.verbatim_parts import without_verbatim
+
+MAX_NUMBER_IN_WORDS = 12  # a number that one side may spell out, as it may round ones
+
+_THOUSANDS = re.compile(r"(?<=\d)[.,'’ \u00a0\u202f](?=\d{3}(?!\d))")
+_AFTERNOON = re.compile(r"\b(1[01]|0?[1-9])((?:[:.][0-5]\d)?\s?p\.?\s?m\b)", re.IGNORECASE)
+_FULL_HOUR = re.compile(r"(?<=\d):00\b")
+_NUMBER, DIGIT = re.compile(r"\d+"), re.compile(r"\d")
+
+
+def loses_numbers(src: str, tgt: str) -> bool:
+    """Return whether a translation lacks a number of its source too large to be spelled out."""
+    if not DIGIT.search(src):
+        return False
+    return all(
+        any(
+            int(number[:3]) > MAX_NUMBER_IN_WORDS
+            for number in find_numbers(src, read) - find_numbers(tgt, read)
+        )
+        for read in (True, False)
+    )
+
+
+def find_numbers(line: str, reads_afternoons: bool) -> Counter[str]:
+    """Return the numbers of a line: '1,000', '1.000' and '1 000' are one, '3 pm' may be 15."""
+    line = without_verbatim(line)
+    if not line.isascii():
+        line = DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), line)
+    if reads_afternoons:
+        line = _AFTERNOON.sub(lambda time: f"{int(time[1]) + 12}{time[2]}", line)
+    line = _FULL_HOUR.sub("", _THOUSANDS.sub("", line))
+    return Counter(number.lstrip("0") or "0" for number in _NUMBER.findall(line))

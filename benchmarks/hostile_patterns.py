@@ -13,6 +13,7 @@ from pkgutil import walk_packages
 from typing import Any, NamedTuple
 
 import transformer_cli
+from transformer_cli.base import registry
 
 _METHODS = ("match", "fullmatch", "search", "sub", "subn", "split", "finditer", "findall")
 _ANCHORED = {"match", "fullmatch"}
@@ -44,11 +45,18 @@ def find_patterns() -> list[OwnPattern]:
     """Return the patterns that modules and classes keep, and those in calls of ``re``."""
     found: dict[tuple[Any, int, bool], OwnPattern] = {}
     for module in walk_packages(transformer_cli.__path__, "transformer_cli."):
-        if not module.name.endswith("__main__"):
-            for own in _patterns_of(module.name):
-                key = own.pattern.pattern, own.pattern.flags, own.is_anchored
-                found.setdefault(key, own)
+        if module.name.endswith("__main__") or not _is_usable(module.name):
+            continue
+        for own in _patterns_of(module.name):
+            key = own.pattern.pattern, own.pattern.flags, own.is_anchored
+            found.setdefault(key, own)
     return list(found.values())
+
+
+def _is_usable(module_name: str) -> bool:
+    """Return whether a module is the core's, or of an extension that can be used here."""
+    _, package, *names = module_name.split(".")
+    return package != "extensions" or not names or registry.is_installed(names[0])
 
 
 def _patterns_of(module_name: str) -> Iterator[OwnPattern]:

@@ -7,6 +7,7 @@ import pytest
 from benchmarks import hostile
 from benchmarks.hostile import LONG, SHAPES, Subject, find_growth
 from benchmarks.hostile_patterns import attacks, find_patterns
+from transformer_cli.base.registry import is_installed
 
 
 class Clock:
@@ -33,14 +34,12 @@ def test_growth_beyond_two_and_a_half_is_found(
 
 def test_patterns_are_found_where_modules_keep_them() -> None:
     found = {own.place: own for own in find_patterns()}
-    assert len(found) > 100
-    for place in ("extensions.documents.xml._INNER", "extensions.stores.addresses._URL"):
-        assert f"transformer_cli.{place}" in found
-    assert found["transformer_cli.extensions.documents.xml._START_TAG"].is_anchored
-    assert not found["transformer_cli.extensions.documents.xml._INNER"].is_anchored
-    assert any(
-        place.startswith("transformer_cli.extensions.documents.po:") for place in found
-    )  # re.sub('…')
+    assert found["transformer_cli.config.setting_tree._NUMBER"].is_anchored
+    assert not found["transformer_cli.text.lines._VISIBLE"].is_anchored
+    in_calls = "transformer_cli.base.locations:"  # re.sub('…')
+    assert any(place.startswith(in_calls) for place in found)
+    if is_installed("documents"):
+        assert "transformer_cli.extensions.documents.xml._INNER" in found
 
 
 @pytest.mark.parametrize(

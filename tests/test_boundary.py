@@ -76,9 +76,7 @@ def _names_of(interface: str, entry: registry.Entry) -> Iterator[tuple[str, str]
     """Yield the names of an entry: its own, file endings and the like, options and settings."""
     if interface == "command":
         yield entry.name, f"transformer-cli {entry.name}"
-    elif interface not in ("location", "download", "checked kind") and not interface.endswith(
-        " options"
-    ):
+    elif interface not in ("location", "download") and not interface.endswith(" options"):
         name = entry.name.rpartition(".")[2] if interface == "setting" else entry.name
         yield name, f'"{entry.name}"'
     for fact, value in entry.facts.items():

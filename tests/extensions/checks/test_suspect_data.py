@@ -139,8 +139,8 @@ def test_a_run_goes_on_without_its_test_text_and_says_so(small: Path) -> None:
 MISTAKES = [
     ("news.de, tgt: news.en", "train.de, tgt: train.en", "news: ", "train.de is trained on"),
     ("val.de, tgt: val.en", "./train.de, tgt: train.en", "val: ", "train.de is trained on"),
-    ("tgt: news.en", "tgt: news.de", "news: ", "news.de is its source and its target"),
-    ("tgt: train.en", "tgt: train.de", "train: ", "train.de is its source and its target"),
+    ("tgt: news.en", "tgt: news.de", "news: ", "each target is its source, so one file is both"),
+    ("tgt: train.en", "tgt: train.de", "train: ", "each target is its source, so one file is both"),
 ]
 
 

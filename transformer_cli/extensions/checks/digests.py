@@ -1,7 +1,6 @@
 """Digests of the lines of a corpus, by which equal ones are found."""
 
 import hashlib
-import unicodedata
 from collections.abc import Iterable
 
 import numpy as np
@@ -41,28 +40,3 @@ def is_among(digests: np.ndarray, values: np.ndarray) -> np.ndarray:
         places = np.minimum(np.searchsorted(values, part), len(values) - 1)
         mask[first : first + _DIGESTS_AT_ONCE] = values[places] == part
     return mask
-
-
-def fold_side(side: str) -> str:
-    """Return what sides are compared by: no format characters, and spaces for white space."""
-    if side.isprintable():  # so there is neither a format character nor white space but spaces
-        return " ".join(side.split()) if "  " in side else side.strip()
-    return " ".join(side.translate(_FORMAT_CHARACTERS).split())
-
-
-class Dropping(dict[int, str | None]):
-    """A table for ``str.translate`` that drops characters of some categories of Unicode.
-
-    Given are their names, or the first letters of them: 'Z' stands for 'Zs', 'Zl' and 'Zp'.
-    """
-
-    def __init__(self, *categories: str) -> None:
-        self._categories = categories
-
-    def __missing__(self, code: int) -> str | None:
-        is_dropped = unicodedata.category(chr(code)).startswith(self._categories)
-        self[code] = None if is_dropped else chr(code)
-        return self[code]
-
-
-_FORMAT_CHARACTERS = Dropping("Cf")  # zero-width spaces, soft hyphens, ...

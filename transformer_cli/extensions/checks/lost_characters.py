@@ -1,7 +1,8 @@
 """Which characters of the training text new tokenizers change or lose; active by default."""
 
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from functools import partial
 
 from transformer_cli.config.tokenizer_schema import TokenizerConfig
 from transformer_cli.text.protocol import Tokenizer
@@ -17,7 +18,7 @@ def describe_lost_characters(
 
     White space and ASCII are left out. None: all characters survive.
     """
-    fold = _folding(config)
+    fold = partial(_fold, lowercase=config.lowercase)
     lost: dict[str, None] = {}
     for tokenizer, lines in sides:
         for character, context in _contexts(lines).items():
@@ -45,15 +46,9 @@ def _contexts(lines: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def _folding(config: TokenizerConfig) -> Callable[[str], str]:
-    """Return what makes texts equal that differ only as the settings ask for."""
-    lowercase = config.lowercase
-
-    def fold(text: str) -> str:
-        text = text.lower() if lowercase else text
-        return unicodedata.normalize("NFC", text)
-
-    return fold
+def _fold(text: str, lowercase: bool) -> str:
+    """Make texts equal that differ only as the settings ask for."""
+    return unicodedata.normalize("NFC", text.lower() if lowercase else text)
 
 
 def _name(character: str) -> str:

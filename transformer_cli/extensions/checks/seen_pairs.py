@@ -15,7 +15,7 @@ from transformer_cli.base.messages import show_progress
 from transformer_cli.data.corpus import ParallelText, StreamedText
 from transformer_cli.data.kinds import open_kind, open_training_text
 from transformer_cli.data.store import read_stats
-from transformer_cli.extensions.checks.digests import fold_side
+from transformer_cli.extensions.checks.folding import fold_side
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.tokenizer import load_manifest
 

@@ -3,10 +3,10 @@
 ``train`` has it done before training, and refuses mistakes; ``check`` reports all that is found.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,21 +17,17 @@ from transformer_cli.config.data_schema import DataSection
 from transformer_cli.data.corpus import (
     PairSource,
     ParallelFiles,
-    ParallelText,
     StreamedText,
     check_pairs,
     in_batches,
 )
-from transformer_cli.data.kinds import (
-    default_split,
-    open_kind,
-    open_split,
-)
-from transformer_cli.extensions.checks.checked_kind import Sources, find_text_files
+from transformer_cli.data.kinds import open_kind, open_split
 from transformer_cli.extensions.checks.options import SuspectOptions
 from transformer_cli.extensions.checks.shift import Shift, ShiftCheck
 from transformer_cli.extensions.revision.doubts import ScriptCheck
 from transformer_cli.extensions.revision.foreign_scripts import scripts_of
+
+Sources = Mapping[str, PairSource]
 
 _MOSTLY = 0.5  # share of a text from which it is shifted as a whole
 _LOOKED_AT = 1000  # pairs of a split whose script is looked at
@@ -73,44 +69,36 @@ class TextAudit:
         self._shifts: dict[str, list[Shift]] = {}
 
     def check_scored(self) -> None:
-        """Check all files' names, and read the splits to validate and evaluate on.
+        """Read the splits to validate and evaluate on.
 
         A CorpusError is raised if one is missing, misaligned, damaged or blank.
         """
-        self.expect(dict(self._open_scored()))
-        for name, source in [*self._scored.items()]:
+        kind, scored = open_kind(self._data), dict[str, PairSource]()
+        _, *names = kind.split_names()
+        for name in names:
+            if name != "val" and not kind.is_here(name, self._place):
+                continue
             try:
-                text = StreamedText.of(source)
+                source = open_split(self._data, name, self._place)
+                self._sums[name] = StreamedText.of(source).stats.text_sha256
+                scored[name] = source
             except CorpusError as error:
-                del self._scored[name]
-                self._miss(name, error)
-            else:
-                self.conclude_scored(name, text.stats.text_sha256)
+                if name == "val" or not self._is_begun:
+                    raise type(error)(f"split '{name}': {error}") from error
+                self.notes.append(f"{name}: cannot be evaluated on: {error}")
+        self.expect(scored)
+        for name in scored:
+            self.conclude_scored(name, self._sums[name])
 
     def expect(self, scored: Sources) -> None:
         """Check the names of all files."""
         self._scored = dict(scored)
-        for mistake in _find_mistaken_files(self._data, self._trained, scored):
+        languages = (self._data.src_lang, self._data.tgt_lang)
+        for mistake in chain(
+            _trained_files(self._trained, scored),
+            _swapped_sides({**self._trained, **scored}, languages),
+        ):
             self._refuse(mistake)
-
-    def _open_scored(self) -> Iterator[tuple[str, ParallelFiles | ParallelText]]:
-        _, *names = open_kind(self._data).split_names()
-        for name in names:
-            if name == "val" or open_kind(self._data).is_here(name, self._place):
-                source = open_split(self._data, name, self._place)
-                try:
-                    next(source.pairs())
-                except CorpusError as error:
-                    self._miss(name, error)
-                else:
-                    yield name, source
-            elif name == default_split(self._data) and not self._is_begun:
-                self.notes.append(f"{name}: is not on disk; evaluate will download it")
-
-    def _miss(self, name: str, error: CorpusError) -> None:
-        if name == "val" or not self._is_begun:
-            raise type(error)(f"split '{name}': {error}") from error
-        self.notes.append(f"{name}: cannot be evaluated on: {error}")
 
     def conclude(self, text_sha256: str, is_known: bool, executor: Executor | None = None) -> None:
         """Look at the training text by tasks, and note what is found, unless it was noted before.
@@ -199,19 +187,8 @@ def _absolute(files: ParallelFiles) -> ParallelFiles:
     return replace(files, src=files.src.absolute(), tgt=files.tgt.absolute())
 
 
-def _find_mistaken_files(data: DataSection, training: Sources, scored: Sources) -> Iterator[str]:
-    """Yield a message for each file that is used twice, and each text whose sides are swapped."""
-    more_training, more_scored = find_text_files(data)
-    one_language = data.src_lang == data.tgt_lang
-    yield from _same_files({**training, **more_training}, {**scored, **more_scored}, one_language)
-    yield from _swapped_sides({**training, **scored}, (data.src_lang, data.tgt_lang))
-
-
-def _same_files(training: Sources, scored: Sources, one_language: bool) -> Iterator[str]:
-    """Yield a message for each file that is used for two things that exclude each other."""
-    for name, source in {**training, **scored}.items():
-        if isinstance(source, ParallelFiles) and not one_language and is_same_file(*_sides(source)):
-            yield f"{name}: {source.src} is its source and its target"
+def _trained_files(training: Sources, scored: Sources) -> Iterator[str]:
+    """Yield a message for each text to score of which a file is trained on."""
     for name, source in scored.items():
         trained_on = (
             f"{name}: {path} is trained on, as part of {part}"

@@ -6,7 +6,6 @@ TABLES = (".tsv", ".jsonl")
 
 needs = ("checks", "revision")
 provides = {
-    "checked kind": {"corpus": {"load": "prepared:find_text_files"}},
     "corpus": {"corpus": {"settings": "settings:CorpusData", "load": "kind:SourcesKind"}},
     "setting": {
         "data.more": {

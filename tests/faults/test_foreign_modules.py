@@ -106,11 +106,10 @@ def test_the_trial_of_a_model(foreign: Path) -> None:
 
 
 OTHER = """\
-import multiprocessing, subprocess
-from transformer_cli.base.child import PROGRAM, environment, leave_out_working_directory
+import multiprocessing
+from transformer_cli.base.child import leave_out_working_directory
 from transformer_cli.base.packages import __version__
 leave_out_working_directory()
-subprocess.run([*PROGRAM, "--version"], env=environment(), check=True)
 with multiprocessing.get_context("spawn").Pool(1) as pool:
     find = __import__("pkgutil").resolve_name
     print(pool.apply(find, ["transformer_cli.base.packages:__version__"]))
@@ -118,6 +117,11 @@ with multiprocessing.get_context("spawn").Pool(1) as pool:
 
 
 def test_a_child_is_of_the_package_that_started_it(tmp_path: Path) -> None:
+    assert run_in_copy(OTHER, tmp_path) == "9.8.7\n"
+
+
+def run_in_copy(script: str, tmp_path: Path) -> str:
+    """Run a script by a copy of the package, of another version, and return what it prints."""
     package = Path(transformer_cli.__file__).parent
     ignored = shutil.ignore_patterns("__pycache__")
     copied = shutil.copytree(package, tmp_path / package.name, ignore=ignored)
@@ -126,10 +130,11 @@ def test_a_child_is_of_the_package_that_started_it(tmp_path: Path) -> None:
     # A path of the user's would be searched before the working directory.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
-        [sys.executable, "-c", OTHER],
+        [sys.executable, "-c", script],
         cwd=tmp_path,
         env=environment,
         capture_output=True,
         timeout=SECONDS,
     )
-    assert done.stdout.decode() == "transformer-cli 9.8.7\n9.8.7\n", done.stderr.decode()
+    assert not done.returncode, done.stderr.decode()
+    return done.stdout.decode()

@@ -8,17 +8,7 @@ import sys
 from pathlib import Path
 
 PYTHON = (sys.executable, "-P")  # starts an interpreter, best in ``environment()``
-
-_PACKAGE = Path(__file__).parents[1]
-# A child is of the package that started it, which may lie where nothing is searched any more.
-_RUN = f"""\
-import importlib.util, runpy, sys
-spec = importlib.util.spec_from_file_location({_PACKAGE.name!r}, {str(_PACKAGE / "__init__.py")!r})
-package = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(package)
-runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
-"""
-PROGRAM = (*PYTHON, "-c", _RUN, "transformer_cli")  # starts transformer-cli, given its arguments
+PACKAGE = Path(__file__).parents[1]
 
 
 def environment() -> dict[str, str]:
@@ -46,7 +36,7 @@ def leave_out_working_directory() -> None:
     if here in os.environ["PYTHONPATH"].split(os.pathsep):
         return  # it is asked for by its name
     sys.path[:count] = [path for path in sys.path[:count] if path not in ("", here)]
-    root = str(_PACKAGE.parent)
+    root = str(PACKAGE.parent)
     if here == root and root not in sys.path:
         # The program lies there, not installed. It still goes before another one that is.
         installed = (at for at, path in enumerate(sys.path) if path.endswith("-packages"))

@@ -227,13 +227,6 @@ def fetched_from(path: Path) -> str | None:
     return None if location is None else location.fetched_from(path)
 
 
-def compile_wildcards(pattern: str) -> re.Pattern[str]:
-    """Return a pattern with * and ?, groups that match no slash, as a regular expression."""
-    wildcards = {"*": "([^/]*)", "?": "([^/])"}
-    parts = re.split("([*?])", re.sub(r"\*+", "*", pattern))
-    return re.compile("".join(wildcards.get(part) or re.escape(part) for part in parts))
-
-
 def versions(paths: Sequence[Path]) -> list[str | None]:
     """Return what changes with the bytes of each path; see ``Location.versions``."""
     # Each place is asked once about all paths that lie there.

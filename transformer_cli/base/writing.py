@@ -235,16 +235,12 @@ def remove_leftovers(
     those of ``others`` go if they are this machine's, and no process has that number.
     """
     for entry in directory.iterdir():
-        temporary = _TEMPORARY_NAME.fullmatch(entry.name)
-        if temporary is None:
+        if (temporary := _TEMPORARY_NAME.fullmatch(entry.name)) is None:
             continue
-        is_ours, is_others = (
-            any(fnmatchcase(temporary[1], pattern) for pattern in patterns)
-            for patterns in (ours, others)
-        )
-        is_elsewhere = temporary["host"] not in (None, platform.node())
-        is_left = not is_elsewhere and not _is_running(int(temporary["process"]))
-        if not is_ours and not (is_others and is_left):
+        is_here = temporary["host"] in (None, platform.node())
+        is_left = is_here and not _is_running(int(temporary["process"]))
+        doomed = (*ours, *others) if is_left else ours
+        if not any(fnmatchcase(temporary[1], pattern) for pattern in doomed):
             continue
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry, ignore_errors=True)

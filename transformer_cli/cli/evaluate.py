@@ -22,7 +22,6 @@ with lazy_imports():
     from transformer_cli.inference import (
         loading,
         plain_text,
-        torch_engine,
         translation,
         translator as translators,
     )
@@ -165,7 +164,7 @@ def _evaluate(
 
 
 def _translate(
-    translator: "torch_engine.TorchTranslator",
+    translator: "scoring.TorchTranslator",
     searcher: "translators.TextTranslator[Any] | None",
     scored: ScoredText,
     notes: "Sequence[translation.Notes]",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from cli.conftest import Training
 from cli.process import run
-from faults.test_foreign_modules import assert_unharmed, attacked, foreign
+from faults.test_foreign_modules import assert_unharmed, attacked, foreign, run_in_copy
 
 __all__ = ["foreign"]
 
@@ -43,3 +43,17 @@ def find_gpus() -> None:
 @pytest.mark.parametrize("start", [run_a_stage, find_gpus])
 def test_what_else_is_started(foreign: Path, start: Callable[[], None]) -> None:
     assert_unharmed(run(cwd=foreign, before=partial(attacked, start)), foreign)
+
+
+STARTING = """\
+import subprocess
+from transformer_cli.base.child import leave_out_working_directory
+from transformer_cli.extensions.experiments.child import start
+leave_out_working_directory()
+with open(".lock", "w") as lock:
+    start(["--version"], 1, 2, {}, lock.fileno()).wait()
+"""
+
+
+def test_a_command_is_of_the_package_that_starts_it(tmp_path: Path) -> None:
+    assert run_in_copy(STARTING, tmp_path) == "transformer-cli 9.8.7\n"

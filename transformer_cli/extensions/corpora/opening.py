@@ -1,5 +1,6 @@
 """Open a configured source, in the format that it is in."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Any
 
 from transformer_cli.base import registry
 from transformer_cli.base.errors import CorpusError, MissingExtraError, UsageError
-from transformer_cli.base.locations import LOCAL, compile_wildcards, find_files, locate
+from transformer_cli.base.locations import LOCAL, find_files, locate
 from transformer_cli.base.text_files import is_compressed
 from transformer_cli.data.corpus import ParallelFiles, mtime_key_of
 from transformer_cli.extensions.corpora.concatenated import ConcatenatedSources
@@ -150,13 +151,20 @@ def _open_text_files(
     return TextFilesReader(tuple(ParallelFiles(*pair) for pair in pairs))
 
 
+def _compile(pattern: str) -> re.Pattern[str]:
+    """Return a pattern with * and ?, groups that match no slash, as a regular expression."""
+    wildcards = {"*": "([^/]*)", "?": "([^/])"}
+    parts = re.split("([*?])", re.sub(r"\*+", "*", pattern))
+    return re.compile("".join(wildcards.get(part) or re.escape(part) for part in parts))
+
+
 def _by_parts(pattern: Path, files: Sequence[Path]) -> dict[tuple[str, ...], Path]:
     """Return files by the parts of their names that wildcards stand for."""
     found = {}
     # What is fetched is elsewhere, but the end of its path is the same.
     begin = next((at for at, part in enumerate(pattern.parts) if set(part) & {"*", "?"}), -1)
     end = pattern.parts[begin:]
-    wildcards = compile_wildcards("/".join(end))
+    wildcards = _compile("/".join(end))
     for file in files:
         match = wildcards.fullmatch("/".join(file.parts[-len(end) :]))
         # None: on Windows, more files match than do here, as case is no matter there.

@@ -22,8 +22,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor
 
-from transformer_cli.base.child import PROGRAM, environment
+from transformer_cli.base.child import PYTHON, environment
 from transformer_cli.config.schema import ModelConfig
+from transformer_cli.extensions.exchange import torch_child
 from transformer_cli.extensions.exchange.form import (
     CONFIG,
     SAFETENSORS,
@@ -31,7 +32,6 @@ from transformer_cli.extensions.exchange.form import (
     ModelFiles,
     ModelForm,
 )
-from transformer_cli.extensions.exchange.torch_child import TOO_MUCH
 from transformer_cli.model.transformer import build_shapes, sinusoids, weights_of
 
 # ``model_type`` in transformers' config.json, by where the model normalises.
@@ -210,12 +210,12 @@ def _convert(files: ModelFiles, max_size: int) -> bytes:
         out = Path(directory) / SAFETENSORS
         # The process holds the file, copies of its tensors, and their bytes.
         max_memory = str(3 * max_size)
-        command = [*PROGRAM[:-1], f"{__package__}.torch_child", str(out), max_memory]
+        command = [*PYTHON, torch_child.__file__, str(out), max_memory]
         done = subprocess.run(
             command, stdin=file, capture_output=True, text=True, env=environment(), check=False
         )
         if done.returncode:  # negative if a limit has ended it
-            raise files.error(TORCH, done.stdout.strip() or TOO_MUCH)
+            raise files.error(TORCH, done.stdout.strip() or torch_child.TOO_MUCH)
         return out.read_bytes()
 
 

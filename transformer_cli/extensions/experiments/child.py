@@ -13,9 +13,17 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from transformer_cli.base.child import PROGRAM, environment
+from transformer_cli.base.child import PACKAGE, PYTHON, environment
 
-CHILD = (*PROGRAM[:-1], "transformer_cli.extensions.experiments.child")
+# A child is of the package that started it, which may lie where nothing is searched any more.
+_RUN = f"""\
+import importlib.util, runpy, sys
+spec = importlib.util.spec_from_file_location({PACKAGE.name!r}, {str(PACKAGE / "__init__.py")!r})
+package = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(package)
+runpy.run_module("transformer_cli.extensions.experiments.child", run_name="__main__")
+"""
+CHILD = (*PYTHON, "-c", _RUN)  # starts a command, given its words
 
 _APART: dict[str, Any]  # options of Popen by which a process is no part of its starter's Ctrl-C
 _STOP: int  # the signal that asks it to stop

@@ -14,11 +14,10 @@ from transformer_cli.base.errors import CorpusError, MissingTextError, did_you_m
 from transformer_cli.base.locations import (
     LOCAL,
     Location,
-    compile_wildcards,
     open_regular,
 )
 from transformer_cli.base.messages import size
-from transformer_cli.extensions.stores.objects import SeekableReader
+from transformer_cli.extensions.stores.objects import SeekableReader, is_match
 
 if TYPE_CHECKING:
     from zipfile import ZipFile, ZipInfo
@@ -58,12 +57,11 @@ class ZipArchives(Location):
         if not any(wildcard in str(path) for wildcard in "*?"):
             return (path,)
         archive, pattern = _split(path)
-        matching = compile_wildcards(pattern)
         _, infos = _open_archive(archive)
         found = {
             name: info
             for name, info in infos.items()
-            if matching.fullmatch(name) and not info.is_dir()
+            if is_match(name, pattern) and not info.is_dir()
         }
         if not found:
             raise CorpusError(f"{path}: no file in the archive matches; {_known(infos)}")

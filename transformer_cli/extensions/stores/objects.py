@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from threading import Thread
@@ -19,7 +20,7 @@ from transformer_cli.base.errors import (
     CorpusError,
     MissingExtraError,
 )
-from transformer_cli.base.locations import Location, compile_wildcards, text_path
+from transformer_cli.base.locations import Location, text_path
 from transformer_cli.base.packages import import_extra
 from transformer_cli.base.text_files import Reader
 from transformer_cli.extensions.stores.addresses import hide_credentials
@@ -84,15 +85,21 @@ class Objects(Location):
         if not urls:
             raise CorpusError(f"{path}: no object matches; check the URL")
         # A store's listing is not trusted: it might lead elsewhere.
-        matching = compile_wildcards(str(path))
         try:
-            return tuple(text_path(url) for url in sorted(urls) if matching.fullmatch(url))
+            return tuple(text_path(url) for url in sorted(urls) if is_match(url, str(path)))
         except ValueError as error:
             problem = f"matches what no file can be named like; {error}"
             raise CorpusError(f"{path}: {problem}") from None
 
 
 OBJECTS = Objects()
+
+
+def is_match(name: str, pattern: str) -> bool:
+    """Return whether a name matches a pattern with * and ?, which stand for no slash."""
+    # With as many slashes on both sides, none is left for the wildcards.
+    has_as_many = name.count("/") == pattern.count("/")
+    return has_as_many and fnmatchcase(name, pattern.replace("[", "[[]"))
 
 
 def _find_version(info: Mapping[str, Any]) -> str | None:

@@ -158,5 +158,5 @@ def _with_a_read_only_disk() -> None:
     def too_late(*_: object, **__: object) -> None:
         raise AssertionError("scored first")
 
-    os.access = lambda _, mode, **__: mode != os.W_OK  # type: ignore[assignment]
+    os.access = lambda _, mode, **__: mode != os.W_OK
     scoring.evaluate = too_late  # type: ignore[assignment]

@@ -4,12 +4,14 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import torch
 
 from benchmarks.decoding_job import LENGTH_PENALTY, BatchSizes, Ids, Job, compete
 from benchmarks.rounds import THREADS
-from transformer_cli.inference.torch_engine import load_torch_translator
+from transformer_cli.config.choices import PrecisionName
+from transformer_cli.inference.loading import ComputeOptions, load_torch_translator
 from transformer_cli.inference.translation import EncodedLine
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.protocol import EncodedSource
@@ -18,12 +20,12 @@ from transformer_cli.text.protocol import EncodedSource
 SIZES = BatchSizes(greedy=(2048, 4096, 8192), beam=(4096, 8192, 16384), unit="tokens")
 
 
-def main(precision: torch.dtype, job_file: Path, outputs_file: Path) -> None:
+def main(precision: PrecisionName, job_file: Path, outputs_file: Path) -> None:
     """Time greedy and beam search over the job's sentences."""
     torch.set_num_threads(THREADS)
     job = Job.load(job_file)
     translator = load_torch_translator(
-        RunDirectory(Path(job.run)), "best", torch.device("cpu"), precision
+        RunDirectory(Path(job.run)), "best", ComputeOptions(device="cpu", precision=precision)
     )
     penalised = translator.decoding.model_copy(update={"length_penalty": LENGTH_PENALTY})
     translator = replace(translator, decoding=penalised)
@@ -40,4 +42,4 @@ def main(precision: torch.dtype, job_file: Path, outputs_file: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(getattr(torch, sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]))
+    main(cast(PrecisionName, sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]))

@@ -17,11 +17,12 @@ from typing import Any
 import torch
 
 from benchmarks.machine import describe_machine
+from transformer_cli.evaluation.scoring import TorchTranslator
 from transformer_cli.extensions.exchange.to_transformers import (
     check_transformers,
     write_transformers,
 )
-from transformer_cli.inference.torch_engine import TorchTranslator, load_torch_translator
+from transformer_cli.inference.loading import ComputeOptions, load_torch_translator
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel, load_trained_model
 from transformer_cli.text.lines import stream_lines
@@ -141,7 +142,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         write_transformers(run, trained, Path(directory))
         exported = Exported(Path(directory))
-    limited = load_torch_translator(run, "best", torch.device("cpu"), torch.float32)
+    limited = load_torch_translator(run, "best", ComputeOptions(device="cpu"))
     unlimited = limited.decoding.model_copy(update={"max_length_ratio": 1000.0})
     limit = exported.model.generation_config.max_length - 1
     ours = replace(limited, decoding=unlimited).with_search(max_length=limit)

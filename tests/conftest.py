@@ -34,7 +34,6 @@ if importlib.util.find_spec("beartype") is not None:
         [
             "transformer_cli.model",
             "transformer_cli.training.loss",
-            "transformer_cli.inference.torch_engine",
             "transformer_cli.inference.search",
         ],
         "beartype.beartype",

@@ -11,8 +11,8 @@ from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import load_config
 from transformer_cli.data.kinds import load_split
 from transformer_cli.data.store import encode_text
-from transformer_cli.evaluation.scoring import mean_loss
-from transformer_cli.inference.torch_engine import TorchTranslator, load_torch_translator
+from transformer_cli.evaluation.scoring import TorchTranslator, mean_loss
+from transformer_cli.inference.loading import ComputeOptions, load_torch_translator
 from transformer_cli.model.transformer import build_model
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run
@@ -61,7 +61,7 @@ def translator(tmp_path_factory: pytest.TempPathFactory) -> TorchTranslator:
     (directory / "copy.yaml").write_text(f"data: {data}\n{CONFIG}")
     run = RunDirectory(directory / "run")
     train(load_config(directory / "copy.yaml"), run)
-    return load_torch_translator(run, "last", CPU, torch.float32)
+    return load_torch_translator(run, "last", ComputeOptions(device="cpu"))
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])

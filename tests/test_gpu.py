@@ -6,7 +6,7 @@ spaCy nor beartype is needed, which a machine lent for its GPU may lack.
 
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import load_config
 from transformer_cli.data.kinds import load_split
 from transformer_cli.data.store import EncodedText, TokenArray
-from transformer_cli.inference.torch_engine import load_torch_translator
+from transformer_cli.inference.loading import ComputeOptions, load_torch_translator
 from transformer_cli.model.device import choose_device
 from transformer_cli.model.transformer import build_model, load_weights, weights_of
 from transformer_cli.runs.checkpoint import Checkpoint, save_checkpoint
@@ -198,9 +198,9 @@ def test_translations_are_those_of_the_cpu(
     # Read on the CPU too: a checkpoint does not depend on where it was made.
     lines = load_split(run.load_config().data, "test").src[:40]
     on_cpu, on_device = (
-        load_torch_translator(run, "last", place, torch.float32).with_search(
-            beam_size=beam_size, batch_tokens=400
-        )
+        load_torch_translator(
+            run, "last", ComputeOptions(device=cast(Any, place.type), precision="float32")
+        ).with_search(beam_size=beam_size, batch_tokens=400)
         for place in (CPU, device)
     )
     expected = on_cpu.translate(lines)

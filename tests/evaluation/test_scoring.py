@@ -23,8 +23,8 @@ from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.store import EncodedText, TokenArray
 from transformer_cli.evaluation import scoring
 from transformer_cli.evaluation.scores import score
-from transformer_cli.evaluation.scoring import evaluate, mean_loss
-from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator
+from transformer_cli.evaluation.scoring import TorchTranslator, evaluate, mean_loss
+from transformer_cli.inference.search import TorchEngine
 from transformer_cli.inference.translation import Watcher
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.linear import autocast

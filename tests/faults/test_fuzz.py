@@ -22,7 +22,8 @@ from transformer_cli.config.data_schema import ToyData
 from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig, TrainingConfig
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig, WordsConfig
 from transformer_cli.config.yaml import dump_config, load_config
-from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator
+from transformer_cli.evaluation.scoring import TorchTranslator
+from transformer_cli.inference.search import TorchEngine
 from transformer_cli.inference.translation import Watcher
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.transformer import build_model

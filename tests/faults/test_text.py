@@ -278,7 +278,7 @@ def test_sides_of_different_lengths_are_refused_with_both_counts(
     (tmp_path / "src").write_text("1 2\n" * src)
     (tmp_path / "ref").write_text("1 2\n" * tgt)
     before = partial(
-        process.signal_at, "transformer_cli.inference.torch_engine", "load_torch_translator", 1
+        process.signal_at, "transformer_cli.inference.loading", "load_torch_translator", 1
     )
     refused = run(
         "evaluate",

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from inference.translators import LINES, NumberTokenizer, numbers, random_translator, searched
-from transformer_cli.inference.torch_engine import TorchTranslator
+from transformer_cli.evaluation.scoring import TorchTranslator
 from transformer_cli.inference.translation import Translation
 from transformer_cli.text.protocol import Tokenizers
 

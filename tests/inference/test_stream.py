@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from inference.translators import LINES, numbers, random_translator, translate_stream
-from transformer_cli.inference.torch_engine import TorchEngine
+from transformer_cli.inference.search import TorchEngine
 from transformer_cli.inference.translation import Watcher
 from transformer_cli.inference.translator import CHUNK_LINES
 

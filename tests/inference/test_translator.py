@@ -27,7 +27,7 @@ from transformer_cli.config.data_schema import FilesData
 from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig
 from transformer_cli.config.tokenizer_schema import WordsConfig
 from transformer_cli.inference.engine import Hypothesis, SearchEngine
-from transformer_cli.inference.torch_engine import load_torch_translator
+from transformer_cli.inference.loading import ComputeOptions, load_torch_translator
 from transformer_cli.inference.translation import Watcher
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.transformer import Transformer, build_model, weights_of
@@ -295,7 +295,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
 )
 def test_a_checkpoint_is_found_and_loaded(run: RunDirectory, checkpoint: str, step: int) -> None:
     where = checkpoint.format(run.checkpoints)
-    translator = load_torch_translator(run, where, CPU, torch.float32)
+    translator = load_torch_translator(run, where, ComputeOptions(device="cpu"))
     assert not translator.engine.model.training
     assert translator.decoding == RUN_CONFIG.decoding
     expected = weights_of(model_of_step(step))
@@ -305,7 +305,9 @@ def test_a_checkpoint_is_found_and_loaded(run: RunDirectory, checkpoint: str, st
 
 
 def test_a_loaded_run_translates(run: RunDirectory) -> None:
-    translator = load_torch_translator(run, "best", CPU, torch.float32).with_search(max_length=5)
+    translator = load_torch_translator(run, "best", ComputeOptions(device="cpu")).with_search(
+        max_length=5
+    )
     translations = translator.translate(["1 2 3 4", "", "5 5 unseen 1"])
     assert len(translations) == 3
     assert translations[1] == ""
@@ -314,7 +316,7 @@ def test_a_loaded_run_translates(run: RunDirectory) -> None:
 
 def test_no_run_is_an_error_of_one_line(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"^.*/none: not a run directory.*make one with.*$") as error:
-        load_torch_translator(RunDirectory(tmp_path / "none"), "best", CPU, torch.float32)
+        load_torch_translator(RunDirectory(tmp_path / "none"), "best", ComputeOptions(device="cpu"))
     assert "\n" not in str(error.value)
 
 
@@ -334,15 +336,15 @@ def test_no_checkpoint_is_an_error_of_one_line(
     initialize_run(untrained, RUN_CONFIG)
     untrained.tokenizer.symlink_to(run.tokenizer)
     with pytest.raises(CheckpointError, match=message) as error:
-        load_torch_translator(untrained, checkpoint, CPU, torch.float32)
+        load_torch_translator(untrained, checkpoint, ComputeOptions(device="cpu"))
     assert "\n" not in str(error.value)
 
 
 def test_no_tokenizer_is_an_error_of_one_line(tmp_path: Path) -> None:
     untrained = RunDirectory(tmp_path)
     initialize_run(untrained, RUN_CONFIG)
-    with pytest.raises(RunError, match=r": not trained yet; train first: ") as error:
-        load_torch_translator(untrained, "best", CPU, torch.float32)
+    with pytest.raises(CheckpointError, match=r": no checkpoint yet; train first: ") as error:
+        load_torch_translator(untrained, "best", ComputeOptions(device="cpu"))
     assert "\n" not in str(error.value)
 
 
@@ -351,4 +353,4 @@ def test_a_checkpoint_of_another_tokenizer_is_refused(run: RunDirectory) -> None
         run.path, weights_of(model_of_step(9)), {}, {"step": 9}, "another fingerprint"
     )
     with pytest.raises(CheckpointError, match=r"step-00000009: trained with another tokenizer"):
-        load_torch_translator(run, str(foreign), CPU, torch.float32)
+        load_torch_translator(run, str(foreign), ComputeOptions(device="cpu"))

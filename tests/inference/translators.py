@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from transformer_cli.config.data_schema import ToyData
 from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig, TrainingConfig
 from transformer_cli.config.tokenizer_schema import WordsConfig
+from transformer_cli.evaluation.scoring import TorchTranslator
 from transformer_cli.inference.engine import Hypothesis, SearchOptions
-from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator
+from transformer_cli.inference.search import TorchEngine
 from transformer_cli.inference.translation import EncodedLine, Translation, ignore
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.transformer import DecoderState, Transformer

@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 from transformer_cli.base.errors import ConfigError, CorpusError, TokenizerError
 from transformer_cli.base.files import sha256
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
-from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
+from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID, StreamedLines
 from transformer_cli.text.sentencepiece import SentencePieceTokenizer, learn_model
 from transformer_cli.text.tokenizer import TrainingText, learn_tokenizers
 
@@ -199,24 +199,16 @@ def test_text_without_characters_is_an_error() -> None:
     assert "\n" not in str(caught.value)
 
 
-class Unreadable:
-    """Lines of which reading fails in the middle."""
-
-    def __init__(self, failure: BaseException) -> None:
-        self.failure = failure
-
-    def __iter__(self) -> Iterator[str]:
-        yield from LINES[:5]
-        raise self.failure
-
-    def __len__(self) -> int:
-        return len(LINES)
+def fail(failure: BaseException) -> Iterator[str]:
+    yield from LINES[:5]
+    raise failure
 
 
 @pytest.mark.parametrize("failure", [CorpusError("text.de:6: not UTF-8"), KeyboardInterrupt()])
 def test_what_ends_the_reading_is_what_is_raised(failure: BaseException) -> None:
+    lines = StreamedLines(lambda: fail(failure), len(LINES))
     with pytest.raises(type(failure)) as caught:
-        learn_model(settings(), Unreadable(failure), "training text")
+        learn_model(settings(), lines, "training text")
     assert caught.value is failure
 
 

@@ -30,8 +30,6 @@ class Score(NamedTuple):
     value: float  # from 0 to 100, but TER goes beyond
     signature: str
     half_width: float | None = None  # of the 95 % interval by bootstrap; None: not resampled
-    # How likely chance alone makes so large a difference from the first system; None: untested.
-    p_value: float | None = None
 
 
 Scores = Mapping[str, Score]  # by the metric's name, in the order of ``METRICS``
@@ -108,23 +106,22 @@ def measure(
     metric: SacreMetric, hypotheses: Sequence[str], references: Sequence[str], resample: bool = True
 ) -> Score:
     """Return a score, with its 95 % interval if it is asked for and sentences are not too many."""
-    if resample:
-        return paired_bootstrap([hypotheses], references, metric)[0]
+    if resample and len(references) <= MAX_SENTENCES:
+        signature, (result,) = bootstrap([hypotheses], references, metric)
+        assert result.score is not None
+        assert result.ci is not None
+        return Score(float(result.score), signature, float(result.ci))
     value = float(metric.corpus_score(hypotheses, [list(references)]).score)
     return Score(value, str(metric.get_signature()))
 
 
-def paired_bootstrap(
+def bootstrap(
     systems: Sequence[Sequence[str]], references: Sequence[str], metric: SacreMetric
-) -> list[Score]:
-    """Compare systems with the first one by paired bootstrap resampling (Koehn 2004).
+) -> tuple[str, list[Result]]:
+    """Resample systems by sacreBLEU's paired bootstrap; return the signature and their results.
 
-    The same systems have the same result, whatever the environment says. There is no p-value of the
-    first one, nor of a single sentence, of which all samples are the same. Of more sentences than
-    ``MAX_SENTENCES`` there are scores alone.
+    The same systems have the same results, whatever the environment says.
     """
-    if len(references) > MAX_SENTENCES:
-        return [measure(metric, system, references, resample=False) for system in systems]
     before = os.environ.get(_SEED_VARIABLE)
     os.environ[_SEED_VARIABLE] = str(SEED)  # sacreBLEU has it from the environment only
     try:
@@ -141,19 +138,4 @@ def paired_bootstrap(
         if before is not None:
             os.environ[_SEED_VARIABLE] = before
     ((name, signature),) = signatures.items()
-    tested = [result for result in results[name] if isinstance(result, Result)]
-    scores = []
-    for number, result in enumerate(tested):
-        p_value = None
-        if number > 0 and len(references) > 1:
-            # No difference is the least there can be, so all samples reach it. sacreBLEU counts
-            # those that exceed it: none between equal outputs, which it would call different at
-            # p = 0.001.
-            p_value = 1.0 if result.score == tested[0].score else _number(result.p_value)
-        scores.append(Score(_number(result.score), str(signature), _number(result.ci), p_value))
-    return scores
-
-
-def _number(value: float | None) -> float:
-    assert value is not None
-    return float(value)
+    return str(signature), [result for result in results[name] if isinstance(result, Result)]

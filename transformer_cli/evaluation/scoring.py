@@ -20,8 +20,7 @@ from transformer_cli.data.shards import cut_by_tokens
 from transformer_cli.data.store import EncodedText, encode_text
 from transformer_cli.evaluation.scores import USUAL, Metrics, Scores, score
 from transformer_cli.inference.engine import SearchEngine
-from transformer_cli.inference.search import split_when_out_of_memory
-from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator
+from transformer_cli.inference.search import TorchEngine, split_when_out_of_memory
 from transformer_cli.inference.translation import NOBODY, Notes, Translation, Watcher, ignore
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.device import sum_dtype
@@ -31,6 +30,9 @@ from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.training.preparation import PreparedData
 from transformer_cli.training.session import Validation
 from transformer_cli.training.trainer import Trainer
+
+TorchTranslator = TextTranslator[TorchEngine]
+"""A translator with the torch model, which also gives losses."""
 
 _LOGITS_AT_A_TIME = 1 << 27  # of the loss: half a gigabyte in float32
 _SAMPLES = 3

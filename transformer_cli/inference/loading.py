@@ -42,7 +42,7 @@ def load_translator(
     engine = choose_engine(run, options)
     if engine != "torch":
         return _find_engine(engine).load(run, checkpoint, options)
-    return _load_torch(run, checkpoint, options)
+    return load_torch_translator(run, checkpoint, options)
 
 
 def load_scorer(
@@ -58,25 +58,31 @@ def load_scorer(
     """
     engine = choose_engine(run, options, needing_torch, prefers_torch=True)
     exact = replace(options, precision="float32") if options.precision == "int8" else options
-    translator = _load_torch(run, checkpoint, exact).with_search(options.beam_size)
+    translator = load_torch_translator(run, checkpoint, exact).with_search(options.beam_size)
     if engine == "torch":
         return translator, None
     searcher = load_translator(run, checkpoint, replace(options, engine=engine))
     return translator, searcher.with_search(options.beam_size)
 
 
-def _load_torch(
+def load_torch_translator(
     run: RunDirectory, checkpoint: str, options: ComputeOptions
 ) -> TextTranslator[Any]:  # of torch's engine
+    """Load a model with torch, whatever engine ``options`` name; see ``load_translator``."""
     # Torch takes a second, which other engines may do without.
-    from transformer_cli.inference.torch_engine import load_torch_translator
+    from transformer_cli.inference.search import TorchEngine
     from transformer_cli.model.device import choose_device, choose_precision, use_threads
+    from transformer_cli.runs.trained_model import load_trained_model
 
     use_threads(options.threads)
     device = choose_device(options.device)
     assert options.precision != "int8"
     precision = choose_precision(options.precision, device)
-    return load_torch_translator(run, checkpoint, device, precision)
+    trained = load_trained_model(run, checkpoint)
+    engine = TorchEngine(trained.model.to(device), precision)
+    return TextTranslator(
+        engine, trained.tokenizers, trained.config, trained.config.decoding, checkpoint=trained.sum
+    )
 
 
 class Engine(Protocol):

@@ -24,14 +24,8 @@ from transformer_cli.base.files import is_at, read_small
 from transformer_cli.base.locations import open_checked
 from transformer_cli.base.messages import log
 from transformer_cli.base.text_files import compressor
-from transformer_cli.base.writing import (
-    PARTIAL,
-    claim,
-    replace_file,
-    sync,
-)
+from transformer_cli.base.writing import PARTIAL, claim, replace_file, sync
 
-_READ_BYTES = 1 << 20
 _Count = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 
@@ -47,10 +41,6 @@ class _Journal(BaseModel):
     output: str
     """SHA-256 of the translations' bytes."""
     terms: dict[str, str]
-
-
-class _UnfitError(Exception):
-    """Says why what an earlier process has left cannot be resumed."""
 
 
 class Output:
@@ -99,15 +89,11 @@ class _ResumableOutput(Output):
         """Go on where an earlier process stopped, or say why that cannot be."""
         self._terms, self._keeps = dict(terms), sources is not None
         self._input = hashlib.sha256()
-        if self._file.seek(0, os.SEEK_END):
-            try:
-                self._resume(sources)
-            except _UnfitError as error:
-                log(f"{self._path}: {error}; starting again")
+        if self._file.seek(0, os.SEEK_END) and (problem := self._resume(sources)):
+            log(f"{self._path}: {problem}; starting again")
 
     def begin(self) -> None:
         """Start with nothing."""
-        self._input, self._output, self._bytes = hashlib.sha256(), hashlib.sha256(), 0
         self._write_journal()
         self._file.seek(0)
         self._file.truncate()
@@ -120,34 +106,36 @@ class _ResumableOutput(Output):
             self.kept += len(lines)
             self._write_journal()
 
-    def _resume(self, sources: Iterator[str] | None) -> None:
+    def _resume(self, sources: Iterator[str] | None) -> str | None:
+        """Go on where an earlier process stopped; return why that cannot be, or None."""
         if sources is None:
-            raise _UnfitError("text with further outputs, or from a pipe, is not resumed")
+            return "text with further outputs, or from a pipe, is not resumed"
         path = _journal(self._path)
         try:
             journal = _Journal.model_validate_json(read_small(path))
-        except (OSError, ValidationError) as error:
-            raise _UnfitError(f"{path.name} cannot be read") from error
+        except (OSError, ValidationError):
+            return f"{path.name} cannot be read"
         for key in sorted({*journal.terms, *self._terms}):
             was, now = journal.terms.get(key, "none"), self._terms.get(key, "none")
             if was != now:
-                raise _UnfitError(f"{key} was {was[:12]}, now {now[:12]}")
-        done = 0
+                return f"{key} was {was[:12]}, now {now[:12]}"
+        done, source_lines = 0, hashlib.sha256()
         for line in islice(sources, journal.lines):
-            self._input.update(line.encode() + b"\n")
+            source_lines.update(line.encode() + b"\n")
             done += 1
         if done < journal.lines:
-            raise _UnfitError(f"{journal.lines:,} lines are done, but the input has {done:,}")
-        if self._input.hexdigest() != journal.input:
-            raise _UnfitError(f"the input's first {done:,} lines are not what they were")
+            return f"{journal.lines:,} lines are done, but the input has {done:,}"
+        if source_lines.hexdigest() != journal.input:
+            return f"the input's first {done:,} lines are not what they were"
+        if self._file.tell() >= journal.bytes:  # at its end
+            self._file.truncate(journal.bytes)
         self._file.seek(0)
-        while data := self._file.read(min(_READ_BYTES, journal.bytes - self._bytes)):
-            self._output.update(data)
-            self._bytes += len(data)
-        if self.sha256 != journal.output:
-            raise _UnfitError("the translations are not as they were written")
-        self._file.truncate()
+        translations = hashlib.file_digest(self._file, "sha256")
+        if translations.hexdigest() != journal.output:
+            return "the translations are not as they were written"
+        self._input, self._output, self._bytes = source_lines, translations, journal.bytes
         self.kept = done
+        return None
 
     def _write_journal(self) -> None:
         journal = _Journal(

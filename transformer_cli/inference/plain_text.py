@@ -7,14 +7,11 @@ from pathlib import Path
 from transformer_cli.base.errors import TransformerCliError, UsageError
 from transformer_cli.base.text_files import is_compressed, open_text
 
-_TRANSLATORS_FILES = frozenset(
-    (".po", ".pot", ".mo", ".gmo", ".tmx", ".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff")
-)
 _NO_LINES = re.compile(
-    r"\.(adoc|asciidoc|ass|astro|cjs|conf|cshtml|css|csv|dfxp|dita|docx?|ejs|epub|ftl|idml|inc|ini"
-    r"|ipynb|js|json[cl]?|jspx?|jsx|log|mdx|mjs|njk|od[pst]|parquet|pdf|php|plist|pptx?|properties"
-    r"|qmd|resx|rmd|rst|rtf|sbv|scss|ssa|strings|stringsdict|sub|svelte|svg|tex|toml|ts[vx]|ttml"
-    r"|twig|vue|xcstrings|xlsx?|xml|xsd|xslt?|ya?ml)"
+    r"\.(adoc|asciidoc|ass|astro|cjs|conf|cshtml|css|csv|dfxp|dita|docx?|ejs|epub|ftl|g?mo|idml|inc"
+    r"|ini|ipynb|js|json[cl]?|jspx?|jsx|log|mdx|mjs|njk|od[pst]|parquet|pdf|php|plist|pot?|pptx?"
+    r"|properties|qmd|resx|rmd|rst|rtf|sbv|scss|ssa|strings|stringsdict|sub|svelte|svg|tex|tmx|toml"
+    r"|ts[vx]|ttml|twig|vue|xcstrings|(sd|mq|m)?xliff|xlf|xlsx?|xml|xsd|xslt?|ya?ml)"
 )
 """Endings of files whose lines are not sentences.
 
@@ -41,13 +38,11 @@ def check_is_text(path: Path, readable: str) -> None:
 
     It is called for files that no extension has taken.
     """
-    if ending_of(path) in _TRANSLATORS_FILES:
-        raise UsageError(
-            f"{path}: a translators' file, whose markup would be taken for text, as no installed "
-            f"extension reads it here; save its sentences one a line, or give {readable}"
-        )
     if _NO_LINES.fullmatch(ending_of(path)) or _begins_as_markup_or_code(path):
-        raise UsageError(f"{path}: its lines are not sentences; save it as {readable}")
+        raise UsageError(
+            f"{path}: its lines are not sentences, and no installed extension reads it here; save "
+            f"its sentences one a line, or give {readable}"
+        )
 
 
 def ending_of(path: Path) -> str:

@@ -6,6 +6,7 @@ by ``has_ended`` in ``_beam``.
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import Any, TypeVar
@@ -17,9 +18,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from transformer_cli.base.errors import is_out_of_memory
-from transformer_cli.inference.engine import Hypothesis, SearchOptions
+from transformer_cli.inference.engine import Hypothesis, SearchOptions, describe_versions
 from transformer_cli.model.device import empty_cache
-from transformer_cli.model.linear import autocast
+from transformer_cli.model.linear import autocast, pack_weights
 from transformer_cli.model.transformer import Transformer
 
 Item = TypeVar("Item")
@@ -30,47 +31,75 @@ Result = TypeVar("Result")
 _MAX_WORKERS = 4
 
 
-def search_all(
-    model: Transformer,
-    precision: torch.dtype,
-    sources: Sequence[list[int]],
-    max_lengths: Sequence[int],
-    options: SearchOptions,
-    batch_tokens: int,
-    progress: Callable[[int], object],
-    should_stop: Callable[[], bool],
-) -> list[list[Hypothesis]]:
-    """Return the hypotheses of each source, searched in batches of like length, on all cores.
+@dataclass(frozen=True)
+class TorchEngine:
+    """Greedy and beam search over our own model; a ``SearchEngine``.
 
-    The model is in evaluation mode, and in the context of ``pack_weights``; ``precision`` is the
-    type of its matrix products. All else is as for ``SearchEngine.search``.
+    Attributes:
+        model: on its device, in evaluation mode.
+        precision: type of the matrix products.
     """
-    device = next(model.parameters()).device
-    outputs: list[list[Hypothesis]] = [[] for _ in sources]
-    lengths = np.array([len(ids) for ids in sources])
-    # Longest first: what does not fit into memory fails at once. Empty ones are left out.
-    order = np.argsort(-lengths, kind="stable")[: np.count_nonzero(lengths)]
-    # Each hypothesis of a beam takes as much memory as a sentence.
-    batches = list(cut_longest_first(order, lengths, batch_tokens // options.beam_size))
 
-    def search_rows(batch: np.ndarray) -> list[list[Hypothesis]]:
-        if should_stop():
-            return [[] for _ in batch]
-        with autocast(device, precision):
-            return search(
-                model,
-                pad([sources[index] for index in batch], model.pad_id),
-                torch.tensor([max_lengths[index] for index in batch]),
-                options,
-                batch.tolist(),
-            )
+    model: Transformer
+    precision: torch.dtype
+    name = "torch"
 
-    found = map_on_cores(partial(split_when_out_of_memory, search_rows), batches, device)
-    for batch, parts in zip(batches, found, strict=True):
-        for index, hypotheses in zip(batch, chain.from_iterable(parts), strict=True):
-            outputs[index] = hypotheses
-        progress(len(batch))
-    return outputs
+    @property
+    def device(self) -> torch.device:
+        """Device of the model."""
+        return next(self.model.parameters()).device
+
+    @property
+    def is_on_gpu(self) -> bool:
+        """Whether a GPU computes."""
+        return self.device.type != "cpu"
+
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        """What decides the output: the precision, and torch's version, as rounding differs."""
+        precision = {"precision": str(self.precision).removeprefix("torch.")}
+        return precision | describe_versions("torch")
+
+    def search(
+        self,
+        sources: Sequence[list[int]],
+        max_lengths: Sequence[int],
+        options: SearchOptions,
+        batch_tokens: int,
+        progress: Callable[[int], object],
+        should_stop: Callable[[], bool],
+    ) -> list[list[Hypothesis]]:
+        """Return the hypotheses of each source, searched in batches of like length, on all cores.
+
+        Everything else is as for ``SearchEngine.search``.
+        """
+        outputs: list[list[Hypothesis]] = [[] for _ in sources]
+        lengths = np.array([len(ids) for ids in sources])
+        # Longest first: what does not fit into memory fails at once. Empty ones are left out.
+        order = np.argsort(-lengths, kind="stable")[: np.count_nonzero(lengths)]
+        # Each hypothesis of a beam takes as much memory as a sentence.
+        batches = list(cut_longest_first(order, lengths, batch_tokens // options.beam_size))
+
+        def search_rows(batch: np.ndarray) -> list[list[Hypothesis]]:
+            if should_stop():
+                return [[] for _ in batch]
+            with autocast(self.device, self.precision):
+                return search(
+                    self.model,
+                    pad([sources[index] for index in batch], self.model.pad_id),
+                    torch.tensor([max_lengths[index] for index in batch]),
+                    options,
+                    batch.tolist(),
+                )
+
+        with autocast(self.device, self.precision), pack_weights(self.model):
+            search_batch = partial(split_when_out_of_memory, search_rows)
+            found = map_on_cores(search_batch, batches, self.device)
+            for batch, parts in zip(batches, found, strict=True):
+                for index, hypotheses in zip(batch, chain.from_iterable(parts), strict=True):
+                    outputs[index] = hypotheses
+                progress(len(batch))
+        return outputs
 
 
 @torch.inference_mode()

@@ -73,12 +73,22 @@ class Tokenizer(Protocol):
         return self.decode(ids)
 
 
-class Lines(Protocol):
-    """Lines of text that can be iterated over several times: a list, or files read again."""
+@dataclass(frozen=True)
+class StreamedLines:
+    """Lines that each iteration reads from the start."""
 
-    def __iter__(self) -> Iterator[str]: ...
+    read: Callable[[], Iterator[str]]
+    count: int
 
-    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[str]:
+        return self.read()
+
+    def __len__(self) -> int:
+        return self.count
+
+
+Lines = Sequence[str] | StreamedLines
+"""Lines of text that can be iterated over several times."""
 
 
 @dataclass(frozen=True)
@@ -180,17 +190,3 @@ class CodecKind(Protocol):
 
     def open(self, tokenizers: Tokenizers, record: dict[str, Any]) -> Tokenizers:
         """Return tokenizers with further ids."""
-
-
-@dataclass(frozen=True)
-class StreamedLines:
-    """Lines that each iteration reads from the start."""
-
-    read: Callable[[], Iterator[str]]
-    count: int
-
-    def __iter__(self) -> Iterator[str]:
-        return self.read()
-
-    def __len__(self) -> int:
-        return self.count

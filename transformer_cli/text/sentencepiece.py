@@ -3,7 +3,7 @@
 import io
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import permutations
 from pathlib import Path
@@ -67,12 +67,9 @@ class SentencePieceTokenizer(Tokenizer):
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids; an unknown character is '<unk>'."""
-        # A model may spell a line end by its byte; the text must stay on one line.
-        return self._decode(ids).replace("\n", " ")
-
-    def _decode(self, ids: Sequence[int]) -> str:
         shown = [int(number) for number in ids if number not in (BOS_ID, EOS_ID, PAD_ID)]
-        return str(self._processor.decode(shown))
+        # A model may spell a line end by its byte; the text must stay on one line.
+        return str(self._processor.decode(shown)).replace("\n", " ")
 
     def token(self, number: int) -> str:
         return str(self._processor.id_to_piece(number))
@@ -116,11 +113,20 @@ def learn_model(config: SentencePieceConfig, lines: Lines, label: str) -> bytes:
     import sentencepiece
 
     model = io.BytesIO()
-    text = _TrainerInput(show_progress(lines, label), config.lowercase)
+    failures: list[BaseException] = []
+
+    def read() -> Iterator[str]:
+        try:
+            for line in show_progress(lines, label):
+                yield line.lower() if config.lowercase else line
+        except (Exception, KeyboardInterrupt, SystemExit) as error:
+            failures.append(error)  # the library turns it into one of its own
+            raise
+
     with _normalization(config.normalization) as normalization:
         try:
             sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=iter(text),
+                sentence_iterator=read(),
                 model_writer=model,
                 model_type=config.model_type,
                 vocab_size=config.vocab_size,
@@ -141,32 +147,14 @@ def learn_model(config: SentencePieceConfig, lines: Lines, label: str) -> bytes:
                 **normalization,
             )
         except (RuntimeError, SystemError) as error:
-            if text.failure is not None:
-                raise text.failure from None
+            if failures:
+                raise failures[0] from None
             raise _explain(str(error), config.vocab_size, label) from error
     data = model.getvalue()
     if rules := normalization.get("normalization_rule_tsv"):
         data = _without_path(data, rules)
     mark_checked(data)
     return data
-
-
-class _TrainerInput:
-    """The lines that the trainer reads, once."""
-
-    def __init__(self, lines: Iterable[str], lowercase: bool) -> None:
-        self._lines = lines
-        self._lowercase = lowercase
-        self.failure: BaseException | None = None
-        """The error that ended the reading, if any: the library turns it into one of its own."""
-
-    def __iter__(self) -> Iterator[str]:
-        try:
-            for line in self._lines:
-                yield line.lower() if self._lowercase else line
-        except (Exception, KeyboardInterrupt, SystemExit) as error:
-            self.failure = error
-            raise
 
 
 @contextmanager

@@ -56,18 +56,10 @@ def find_codec(name: str) -> CodecKind:
 
 def describe_codecs(config: Config) -> dict[str, Any]:
     """Return the records of the codecs that a configuration asks for, by their names."""
-    found = {name: find_codec(name).describe(config) for name in _codecs_of(config)}
+    # Only settings of extensions ask for them.
+    names = sorted(registry.entries("codec")) if find_owners(config) else []
+    found = {name: find_codec(name).describe(config) for name in names}
     return {name: record for name, record in found.items() if record}
-
-
-def searches_again(config: Config) -> bool:
-    """Return whether a codec may have lines searched again, with a beam."""
-    return any(find_codec(name).searches_again(config) for name in _codecs_of(config))
-
-
-def _codecs_of(config: Config) -> list[str]:
-    """Return the codecs that a configuration may ask for, by settings of extensions."""
-    return sorted(registry.entries("codec")) if find_owners(config) else []
 
 
 def _check_codecs(records: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import pytest
 from inference.translators import MAX_POSITIONS, ByBeam, random_translator, translate_stream
 
 from transformer_cli.base.errors import UsageError
+from transformer_cli.evaluation.scoring import TorchTranslator
 from transformer_cli.extensions.alignments.aligning import with_alignments
 from transformer_cli.extensions.alignments.unknown_words import with_unk_replacement
 from transformer_cli.extensions.constraints.reserved import (
@@ -22,7 +23,6 @@ from transformer_cli.extensions.corpora.tagged_line import TaggedLine
 from transformer_cli.extensions.report.attention_maps import compute_attention_maps
 from transformer_cli.extensions.revision.doubts import DoubtFinder, Doubts
 from transformer_cli.inference.engine import Hypothesis
-from transformer_cli.inference.torch_engine import TorchTranslator
 from transformer_cli.inference.translation import Watcher
 from transformer_cli.text.protocol import UNK_ID, Tokenizers
 from transformer_cli.text.words import SpacyWords, Vocabulary, WordsTokenizer

@@ -110,4 +110,4 @@ def test_evaluate_does_not_take_a_table_for_lines(
     training: Training, here: Path, name: str
 ) -> None:
     refused = run("evaluate", training.run, "--src", name, "--ref", "in.txt", cwd=here)
-    assert_refused(refused, 2, f"{name}: its lines are not sentences; save it as lines of text")
+    assert_refused(refused, 2, f"{name}: its lines are not sentences")

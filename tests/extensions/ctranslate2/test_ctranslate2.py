@@ -19,19 +19,15 @@ from transformer_cli.config.data_schema import ToyData
 from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig, TrainingConfig
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.config.yaml import dump_config
+from transformer_cli.evaluation.scoring import TorchTranslator
 from transformer_cli.extensions.ctranslate2.choosing import ENGINE
 from transformer_cli.extensions.ctranslate2.engine import SINUSOIDS, CTranslate2Engine
 from transformer_cli.extensions.ctranslate2.exported_models import write_sums
 from transformer_cli.extensions.ctranslate2.spec import build_spec, write_model
 from transformer_cli.extensions.exchange.to_ctranslate2 import write_ctranslate2
 from transformer_cli.inference.engine import SearchOptions
-from transformer_cli.inference.loading import ComputeOptions
-from transformer_cli.inference.search import search
-from transformer_cli.inference.torch_engine import (
-    TorchEngine,
-    TorchTranslator,
-    load_torch_translator,
-)
+from transformer_cli.inference.loading import ComputeOptions, load_torch_translator
+from transformer_cli.inference.search import TorchEngine, search
 from transformer_cli.inference.translation import Watcher, ignore, never
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.transformer import Transformer, build_model, weights_of
@@ -395,7 +391,7 @@ def opened(path: Path, precision: PrecisionName = "auto") -> TextTranslator[CTra
 @pytest.mark.parametrize("joint", [True, False])
 def test_a_run_and_what_is_exported_of_it_translate_alike(joint: bool, tmp_path: Path) -> None:
     run = subword_run(tmp_path / "run", joint)
-    ours = load_torch_translator(run, "best", torch.device("cpu"), torch.float32)
+    ours = load_torch_translator(run, "best", ComputeOptions(device="cpu"))
     expected = ours.translate(TEXT)
     assert len(set(expected)) == 3, "the case is too easy"
     directory = exported(run, tmp_path / "exported")
@@ -440,7 +436,7 @@ def test_the_documented_snippet_translates(
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     exec(snippet, names)
-    ours = load_torch_translator(run, "best", torch.device("cpu"), torch.float32)
+    ours = load_torch_translator(run, "best", ComputeOptions(device="cpu"))
     endless = replace(ours, decoding=DecodingConfig(max_length_ratio=100.0), max_length=256)
     assert capsys.readouterr().out == f"{endless.translate(names['lines'])}\n"
 
@@ -457,7 +453,7 @@ def test_the_snippet_on_its_card_translates(
     monkeypatch.chdir(tmp_path / "there")
     names: dict[str, Any] = {}
     exec(code.replace('"..."', "'Ein Hund', 'Zwei Katzen'"), names)
-    ours = load_torch_translator(run, "best", torch.device("cpu"), torch.float32)
+    ours = load_torch_translator(run, "best", ComputeOptions(device="cpu"))
     endless = replace(ours, decoding=DecodingConfig(max_length_ratio=100.0), max_length=256)
     assert names["translations"] == endless.translate(["Ein Hund", "Zwei Katzen"])
 

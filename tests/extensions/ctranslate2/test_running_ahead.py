@@ -13,7 +13,7 @@ from inference.translators import LINES, random_translator, translate_stream
 from transformer_cli.base.errors import InputError
 from transformer_cli.extensions.ctranslate2 import running_ahead
 from transformer_cli.extensions.ctranslate2.engine import CTranslate2Translator
-from transformer_cli.inference.torch_engine import TorchEngine
+from transformer_cli.inference.search import TorchEngine
 from transformer_cli.inference.translation import EncodedLine, Translation, Watcher
 from transformer_cli.inference.translator import TextTranslator
 

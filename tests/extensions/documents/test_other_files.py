@@ -15,4 +15,4 @@ def test_files_whose_lines_are_no_sentences_are_refused(
     for each in (name, "in"):
         (tmp_path / each).write_bytes(b"1 2\n")
     refused = run("translate", training.run, "-i", name, "-o", "out", *options, cwd=tmp_path)
-    assert_refused(refused, 2, f"{name}: its lines are not sentences; save it as lines of text")
+    assert_refused(refused, 2, f"{name}: its lines are not sentences")

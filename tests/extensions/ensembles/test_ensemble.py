@@ -7,8 +7,9 @@ import torch
 from inference.translators import LINES, random_translator, search_ids
 from torch import Tensor
 
+from transformer_cli.evaluation.scoring import TorchTranslator
 from transformer_cli.extensions.ensembles.ensemble import Ensemble
-from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator
+from transformer_cli.inference.search import TorchEngine
 from transformer_cli.model.transformer import Transformer
 
 SRC = torch.tensor([[5, 9, 4, 2], [7, 8, 2, 3], [6, 2, 3, 3]])

@@ -17,7 +17,7 @@ from texts import read_texts
 
 from transformer_cli.base.files import sha256
 from transformer_cli.config.yaml import load_config
-from transformer_cli.inference.torch_engine import load_torch_translator
+from transformer_cli.inference.loading import ComputeOptions, load_torch_translator
 from transformer_cli.model.transformer import Transformer, build_model, weights_of
 from transformer_cli.runs.checkpoint import save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
@@ -160,7 +160,7 @@ def test_the_documented_search_writes_what_ours_does(
     names: dict[str, Any] = {}
     exec(snippet, names)
     translator = load_torch_translator(
-        RunDirectory(training.run), "best", torch.device("cpu"), torch.float32
+        RunDirectory(training.run), "best", ComputeOptions(device="cpu")
     )
     sizes = [1, 4, 4, 2, 7, 12, 3]
     sources = [rows((1, size), translator.engine.model.tgt_size)[0].tolist() for size in sizes]
@@ -180,7 +180,7 @@ def test_the_documented_use_of_subwords_works(
     names: dict[str, Any] = {}
     for snippet in re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)[:2]:
         exec(snippet, names)
-    translator = load_torch_translator(source, "best", torch.device("cpu"), torch.float32)
+    translator = load_torch_translator(source, "best", ComputeOptions(device="cpu"))
     assert capsys.readouterr().out == f"{translator.translate(names['lines'])}\n"
     # A model that knows nothing writes up to the limits, which differ.
     sources = [[7], [5, 6, 7, 8], [9] * 12]

@@ -29,7 +29,7 @@ from transformer_cli.extensions.exchange.to_transformers import (
 )
 from transformer_cli.extensions.exchange.weights import from_transformers
 from transformer_cli.extensions.tokenizers.settings import SentencePieceFileConfig
-from transformer_cli.inference.torch_engine import TorchEngine
+from transformer_cli.inference.search import TorchEngine
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.transformer import build_model, weights_of
 from transformer_cli.runs.directory import RunDirectory

@@ -11,7 +11,7 @@ from transformer_cli.base.errors import CorpusError, RunError, TransformerCliErr
 from transformer_cli.config.data_schema import FilesData
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import ParallelText
-from transformer_cli.evaluation.scores import paired_bootstrap, score
+from transformer_cli.evaluation.scores import score
 from transformer_cli.extensions.experiments.compared_runs import (
     ComparedRun,
     distinct_names,
@@ -20,6 +20,7 @@ from transformer_cli.extensions.experiments.compared_runs import (
     open_runs,
 )
 from transformer_cli.extensions.experiments.seed_statistics import score_systems
+from transformer_cli.extensions.experiments.significance import paired_bootstrap
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run
 
@@ -220,5 +221,5 @@ def test_each_compared_run_has_its_scores_in_the_order_of_runs() -> None:
     lowercased = paired_bootstrap(translations, references, BLEU(lowercase=True))
     assert [own["bleu"] for own in compared] == cased
     assert [own["bleu_lc"] for own in compared] == lowercased
-    assert [own["chrf"] for own in compared] == [own["chrf"] for own in alone]
+    assert [own["chrf"][:3] for own in compared] == [own["chrf"] for own in alone]
     assert cased != lowercased

@@ -31,7 +31,8 @@ from transformer_cli.extensions.observers.forecast import (
     time_pair,
     time_validation,
 )
-from transformer_cli.inference.torch_engine import TorchEngine, load_torch_translator
+from transformer_cli.inference.loading import ComputeOptions, load_torch_translator
+from transformer_cli.inference.search import TorchEngine
 from transformer_cli.model.transformer import build_model
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.protocol import PAD_ID
@@ -295,7 +296,7 @@ def test_an_evaluation_is_timed_on_translations_as_long_as_the_references(
     run_directory = RunDirectory(training.run)
     data = run_directory.load_config().data
     cpu = torch.device("cpu")
-    translator = load_torch_translator(run_directory, "best", cpu, torch.float32)
+    translator = load_torch_translator(run_directory, "best", ComputeOptions(device="cpu"))
     trainer: Any = SimpleNamespace(
         device=cpu, eval_model=translator.engine.model, ranks=SINGLE_PROCESS
     )

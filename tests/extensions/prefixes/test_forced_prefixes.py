@@ -24,6 +24,7 @@ from inference.translators import LINES, numbers, random_translator
 
 from transformer_cli.base.errors import InputError
 from transformer_cli.config.schema import DecodingConfig
+from transformer_cli.evaluation.scoring import TorchTranslator
 from transformer_cli.extensions.prefixes.forced_prefixes import (
     ForcedPrefixes,
     PrefixedLine,
@@ -32,7 +33,6 @@ from transformer_cli.extensions.prefixes.forced_prefixes import (
 )
 from transformer_cli.inference.engine import Hypothesis, SearchOptions
 from transformer_cli.inference.search import search
-from transformer_cli.inference.torch_engine import TorchTranslator
 from transformer_cli.inference.translation import Translation
 from transformer_cli.model.transformer import Transformer
 

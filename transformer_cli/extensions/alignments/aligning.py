@@ -11,8 +11,12 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from transformer_cli.extensions.alignments.word_links import align_words
-from transformer_cli.inference.search import cut_longest_first, pad, split_when_out_of_memory
-from transformer_cli.inference.torch_engine import TorchEngine
+from transformer_cli.inference.search import (
+    TorchEngine,
+    cut_longest_first,
+    pad,
+    split_when_out_of_memory,
+)
 from transformer_cli.inference.translation import EncodedLine, Pieces, Translation
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.linear import autocast, pack_weights

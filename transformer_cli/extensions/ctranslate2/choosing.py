@@ -14,7 +14,7 @@ from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.config.yaml import load_config
 from transformer_cli.inference.loading import ComputeOptions
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.text.tokenizer import searches_again
+from transformer_cli.text.tokenizer import describe_codecs, find_codec
 
 with lazy_imports():
     from transformer_cli.extensions.ctranslate2 import converted, exported_models
@@ -105,7 +105,10 @@ def _writes_same_text(config: Config, beam_size: int | None) -> bool:
     # only where any text can be spelled in bytes.
     tokenizer = config.tokenizer
     spells_all = isinstance(tokenizer, SentencePieceConfig) and tokenizer.byte_fallback
-    is_greedy = (beam_size or config.decoding.beam_size) == 1 and not searches_again(config)
+    searches_again = any(
+        find_codec(each).searches_again(config) for each in describe_codecs(config)
+    )
+    is_greedy = (beam_size or config.decoding.beam_size) == 1 and not searches_again
     return spells_all or (is_greedy and tokenizer.kind != "words")
 
 

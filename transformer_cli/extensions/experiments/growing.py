@@ -23,13 +23,13 @@ from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.data.kinds import check_has_text, load_split
 from transformer_cli.evaluation.best_checkpoint import bleu_of, metrics_of_runs
-from transformer_cli.evaluation.scores import paired_bootstrap
 from transformer_cli.extensions.constraints.settings import find_terms
 from transformer_cli.extensions.corpora.mixing import MixedStore, TrainingMix
 from transformer_cli.extensions.corpora.opening import open_source, source_of_file
 from transformer_cli.extensions.corpora.prepared import open_writer
 from transformer_cli.extensions.corpora.settings import SourceConfig
 from transformer_cli.extensions.experiments.job import compose_config
+from transformer_cli.extensions.experiments.significance import paired_bootstrap
 from transformer_cli.inference.loading import ComputeOptions, load_translator
 from transformer_cli.inference.translation import Watcher
 from transformer_cli.runs.checkpoint import find_checkpoint, list_checkpoints
@@ -64,7 +64,7 @@ class ScoreChange:
     before: float
     after: float
     half_width: float | None  # of the 95 % interval of ``after``
-    p_value: float | None  # see ``Score.p_value``
+    p_value: float | None  # see ``TestedScore``
     pairs: int
 
     def __str__(self) -> str:

@@ -16,7 +16,8 @@ from sacrebleu.metrics.base import Metric as SacreMetric
 
 from transformer_cli.base.packages import import_extra
 from transformer_cli.config.choices import METRICS
-from transformer_cli.evaluation.scores import USUAL, Metrics, Scores, measure, paired_bootstrap
+from transformer_cli.evaluation.scores import USUAL, Metrics, measure
+from transformer_cli.extensions.experiments.significance import TestedScore, paired_bootstrap
 
 LEVEL = 0.05  # of the two-sided tests; intervals cover the rest
 
@@ -207,12 +208,14 @@ def says_nothing(metric: str, scores: Iterable[float]) -> bool:
 
 def score_systems(
     systems: Sequence[Sequence[str]], references: Sequence[str], metrics: Metrics = USUAL
-) -> list[Scores]:
+) -> list[dict[str, TestedScore]]:
     """Return each system's scores, those that stand first with a test against the first system."""
     columns = {
         name: paired_bootstrap(systems, references, metric)
         if METRICS[name].is_first
-        else [measure(metric, system, references, resample=False) for system in systems]
+        else [
+            TestedScore(*measure(metric, system, references, resample=False)) for system in systems
+        ]
         for name, metric in metrics.by_name().items()
     }
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

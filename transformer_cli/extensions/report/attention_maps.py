@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from transformer_cli.base.errors import InputError
-from transformer_cli.inference.torch_engine import TorchTranslator
+from transformer_cli.evaluation.scoring import TorchTranslator
 from transformer_cli.model.linear import autocast
 from transformer_cli.model.transformer import record_attention
 from transformer_cli.text.protocol import BOS_ID, EOS_ID

@@ -18,14 +18,13 @@ from transformer_cli.config.yaml import dump_config
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.store import EncodedStore, encode_text, open_store, read_stats
 from transformer_cli.evaluation.best_checkpoint import metrics_of_runs
-from transformer_cli.evaluation.scoring import evaluate, load_split
+from transformer_cli.evaluation.scoring import TorchTranslator, evaluate, load_split
 from transformer_cli.extensions.report import charts
 from transformer_cli.extensions.report.attention_maps import AttentionMaps, compute_attention_maps
 from transformer_cli.extensions.report.examples import SEED, choose_examples
 from transformer_cli.extensions.report.recorded_numbers import validations
 from transformer_cli.extensions.report.rendering import plotly_script, render_page
 from transformer_cli.inference.loading import ComputeOptions, load_scorer
-from transformer_cli.inference.torch_engine import TorchTranslator
 from transformer_cli.inference.translation import Watcher
 from transformer_cli.model.transformer import count_parameters
 from transformer_cli.runs import metrics_log

@@ -25,8 +25,8 @@ def is_missing(path: Path) -> bool:
 
 
 def has_command(name: str) -> bool:
-    """Return whether there is a command of that name."""
-    return name in list_commands()
+    """Return whether there is a command of that name, or one of ``config``."""
+    return name in list_commands() or registry.find("config command", name) is not None
 
 
 def has_engine(name: str) -> bool:

@@ -47,7 +47,7 @@ def test_the_example_adds_a_schedule_and_a_command(site: Path, tmp_path: Path) -
     rates = run("rates", "tiny.yaml")
     assert rates.splitlines() == ["1\t0.005", "2\t0.01", "3\t0.01", "4\t0.005", "5\t0.005"]
     assert "Print the learning rate of the first steps." in run("rates", "--help")
-    if has_command("config"):
+    if has_command("show"):
         assert "every: 2" in run("config", "show", "tiny.yaml")
     run("train", "tiny.yaml")
     assert run("evaluate", "runs/tiny").startswith("test: 20 sentences, greedy, step 5\n")

@@ -6,8 +6,7 @@ import pytest
 
 from cli import process
 from cli.conftest import TINY
-from cli.process import assert_refused, run
-from transformer_cli.config.yaml import load_config
+from cli.process import run
 
 DERIVED = "base: tiny.yaml\ntraining: {epochs: 2}\n"
 
@@ -17,33 +16,6 @@ def derived(config: Path) -> Path:
     path = config.with_name("derived.yaml")
     path.write_text(DERIVED)
     return path
-
-
-# --- show -----------------------------------------------------------------------------------------
-
-
-def test_show_resolves_bases_and_defaults(derived: Path) -> None:
-    asked = ("--set", "training.epochs=1", "--set", "seed=4")
-    shown = run("config", "show", "derived.yaml", *asked, cwd=derived.parent)
-    assert (shown.code, shown.err) == (0, "")
-    settings = [line.partition("#")[0].rstrip() for line in shown.out.splitlines()]
-    assert settings[0] == "seed: 4"
-    for line in ("  epochs: 1", "  batch_tokens: 200", "    peak: 0.01", "  keep_last: 2"):
-        assert line in settings
-
-
-def test_what_is_shown_is_a_configuration(derived: Path) -> None:
-    path = derived.with_name("shown.yaml")
-    path.write_text(run("config", "show", derived).out)
-    assert load_config(path) == load_config(derived)
-
-
-def test_show_refuses_what_is_no_configuration(tmp_path: Path) -> None:
-    assert_refused(run("config", "show", tmp_path), 2, f"{tmp_path}: not a run directory")
-    assert_refused(run("config", "show", tmp_path / "no.yaml"), 2, "no such file")
-
-
-# --- validate --------------------------------------------------------------------------
 
 
 def test_validate_tells_of_each_file(config: Path, derived: Path) -> None:

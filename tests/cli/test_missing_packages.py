@@ -83,7 +83,7 @@ def test_where_it_is_needed(
         ["compare", "{run}", "{own}"],
         ["translate", "{run}"],
         ["export", "{run}", "exported", "--format", "hub"],
-        ["config", "show", "{config}"],
+        ["config", "validate", "{config}"],
     ],
 )
 def test_where_none_is_needed(

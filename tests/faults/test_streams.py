@@ -50,7 +50,7 @@ def test_a_training_without_any_stream(training: Training, tmp_path: Path) -> No
 
 
 @pytest.mark.long
-@pytest.mark.skipif(not has_command("config"), reason="config is not installed")
+@pytest.mark.skipif(not has_command("show"), reason="config show is not installed")
 def test_a_shell_closes_stderr(training: Training) -> None:
     script = 'exec "$@" 2>&-'
     command = [sys.executable, "-m", "transformer_cli", "config", "show"]

@@ -343,7 +343,7 @@ def test_no_checkpoint_is_an_error_of_one_line(
 def test_no_tokenizer_is_an_error_of_one_line(tmp_path: Path) -> None:
     untrained = RunDirectory(tmp_path)
     initialize_run(untrained, RUN_CONFIG)
-    with pytest.raises(RunError, match=r": not trained yet; train first: ") as error:
+    with pytest.raises(CheckpointError, match=r": no checkpoint yet; train first: ") as error:
         load_torch_translator(untrained, "best", ComputeOptions(device="cpu"))
     assert "\n" not in str(error.value)
 

@@ -1,4 +1,4 @@
-"""``transformer-cli config``: show and validate configuration files."""
+"""``transformer-cli config``: validates configuration files; extensions add subcommands."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,7 +8,6 @@ import typer
 from transformer_cli.base import registry
 from transformer_cli.base.errors import ConfigError
 from transformer_cli.base.packages import lazy_imports
-from transformer_cli.cli import options
 from transformer_cli.cli.declaring import argument
 from transformer_cli.cli.display import print_error, say
 
@@ -20,27 +19,14 @@ config = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 @config.callback(invoke_without_command=True)
 def _config(context: typer.Context) -> None:
-    """Show and check configuration files.
+    """Check and show configuration files.
 
     \b
     Example:
-      transformer-cli config show configs/toy.yaml --set training.epochs=5
+      transformer-cli config validate configs/toy.yaml
     """
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
-
-
-@config.command()
-def show(config: options.ConfigOrRun, set_: options.Set = None) -> None:
-    """Show every setting, as YAML with bases and defaults resolved.
-
-    \b
-    Example:
-      transformer-cli config show configs/toy.yaml --set training.epochs=5
-      transformer-cli config show runs/toy
-    """
-    settings = yaml.load_config(options.find_config(config), set_ or [])
-    say(yaml.dump_config(settings).removesuffix("\n"))
 
 
 @config.command()
@@ -72,6 +58,5 @@ def validate(
         raise typer.Exit(ConfigError.exit_code)
 
 
-# One of the same name as a command here takes its place.
 for _entry in registry.entries("config command").values():
     config.command(_entry.name)(_entry.load())

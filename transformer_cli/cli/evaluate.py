@@ -65,13 +65,10 @@ class EvaluateOptions(options.HardwareOptions, TextOptions):
     checkpoint: options.Checkpoint = "best"
     beam_size: options.BeamSize = None
 
-    def check(self) -> None:
-        """Make sure, before long work, that the options go together."""
-        self.check_extras()
-        if self.output is not None:
-            inputs = [("--src", self.src), ("--ref", self.ref), *self.marked("reads")]
-            runs = [self.run, *(run for _, run in self.marked("run"))]
-            options.check_output(self.output, "-o", inputs, runs)
+    @property
+    def models(self) -> list[Path]:
+        """The runs that are read: the one whose model translates first."""
+        return [self.run, *(run for _, run in self.marked("run"))]
 
 
 class EvaluateExtra(ExtraOptions):
@@ -95,7 +92,10 @@ def evaluate(given: EvaluateOptions) -> None:
     Example:
       transformer-cli evaluate runs/toy --split val --beam-size 5
     """
-    given.check()
+    given.check_extras()
+    if given.output is not None:
+        inputs = [("--src", given.src), ("--ref", given.ref), *given.marked("reads")]
+        options.check_output(given.output, "-o", inputs, given.models)
     run = directories.RunDirectory(given.run)
     run.load_config()  # or it is no run
     with writing.claim(given.output):
@@ -141,8 +141,7 @@ def _evaluate(
     with options.prefix_errors("evaluate: "):
         translator = given.prepare(translator)
     searcher = searcher and replace(searcher, tokenizers=translator.tokenizers)
-    runs = [run, *(directories.RunDirectory(path) for _, path in given.marked("run"))]
-    scored = ScoredText(name, text, runs, metrics)
+    scored = ScoredText(name, text, [*map(directories.RunDirectory, given.models)], metrics)
     extras = (each for each in given.extras if isinstance(each, EvaluateExtra))
     notes = [*filter(None, (each.notes(given, scored) for each in extras))]
     result = _translate(translator, searcher, scored, notes)

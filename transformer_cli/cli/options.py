@@ -1,18 +1,14 @@
 """Options that several commands share."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from transformer_cli.base.errors import (
-    InputError,
-    MissingExtraError,
-    UsageError,
-)
+from transformer_cli.base.errors import InputError, MissingExtraError, UsageError
 from transformer_cli.base.packages import lazy_imports
-from transformer_cli.base.registry import entries
 from transformer_cli.cli.declaring import CommandOptions, ExtraOptions, argument, flag, option
 from transformer_cli.config.choices import (
     MOST_THREADS,
@@ -27,19 +23,11 @@ with lazy_imports():
 
 
 Config = Annotated[Path, argument("CONFIG", "YAML file of the experiment.")]
-ConfigOrRun = Annotated[Path, argument("CONFIG", "YAML file, or a run directory.")]
 Run = Annotated[Path, argument("RUN", "Run directory of a training.")]
-RunDir = Annotated[
-    Path | None,
-    option("DIR", "Run directory.  [default: runs/<config name>]"),
-]
+RunDir = Annotated[Path | None, option("DIR", "Run directory.  [default: runs/<config name>]")]
 Set = Annotated[
     list[str] | None,
-    option(
-        "KEY=VALUE",
-        "Override a setting, as in training.epochs=3; repeatable.",
-        "--set",
-    ),
+    option("KEY=VALUE", "Override a setting, as in training.epochs=3; repeatable.", "--set"),
 ]
 Overwrite = Annotated[
     bool, flag("Start again; an earlier run is renamed to its name and the date.", "--overwrite")
@@ -49,21 +37,9 @@ BeamSize = Annotated[
     int | None, option("N", "Beam size; 1 is greedy search.  [default: the run's]", min=1)
 ]
 Split = Annotated[
-    str | None,
-    option(
-        "SPLIT",
-        "Split of the run's corpus.  [default: its first test]",
-    ),
+    str | None, option("SPLIT", "Split of the run's corpus.  [default: its first test]")
 ]
 
-
-Engine = Annotated[
-    str,
-    option(
-        "|".join(("auto", "torch", *entries("engine"))),
-        "auto is one that is faster than torch where its text is the same.",
-    ),
-]
 Json = Annotated[bool, flag("Print one JSON object.", "--json")]
 Device = Annotated[DeviceName, option(None, "Device; auto is the CUDA GPU if there is one.")]
 Precision = Annotated[
@@ -71,10 +47,6 @@ Precision = Annotated[
 ]
 TrainingPrecision = Annotated[
     PrecisionName, option(None, "Precision of matmuls; auto is bfloat16 where the hardware has it.")
-]
-SearchPrecision = Annotated[
-    SearchPrecisionName,
-    option(None, "Precision of matmuls; auto is bfloat16 on a GPU; int8 for CPUs."),
 ]
 Threads = Annotated[
     int | None, option("N", "CPU threads.  [default: one per core]", min=1, max=MOST_THREADS)
@@ -87,7 +59,10 @@ class HardwareOptions(CommandOptions):
 
     heading = "Hardware"
     device: Device = "auto"
-    precision: SearchPrecision = "auto"
+    precision: Annotated[
+        SearchPrecisionName,
+        option(None, "Precision of matmuls; auto is bfloat16 on a GPU; int8 for CPUs."),
+    ] = "auto"
     threads: Threads = None
 
 
@@ -137,25 +112,8 @@ def check_output(
     text_files.compressor(path)  # or its package is missing
     if files.is_stream(path):
         return
-    import tempfile  # 6 ms, which --help does not need
-
-    try:
-        # Permissions alone do not tell: root has them on a disk that is mounted read-only.
-        tempfile.TemporaryFile(dir=path.resolve().parent).close()
-    except OSError as error:
-        raise UsageError(
-            f"{option} {path}: cannot be written ({error.strerror}); name a file elsewhere"
-        ) from error
-
-
-def find_config(config: Path) -> Path:
-    """Return the YAML file that is named, or the one of a run directory."""
-    if not config.is_dir():
-        return config
-    run = directory.RunDirectory(config)
-    run.load_config()  # or it is no run
-    run.check_not_exported()
-    return run.config
+    if not os.access(path.resolve().parent, os.W_OK):
+        raise UsageError(f"{option} {path}: its directory cannot be written; name a file elsewhere")
 
 
 def run_directory(config: Path, run_dir: Path | None) -> Path:

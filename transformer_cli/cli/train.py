@@ -160,8 +160,6 @@ def _run(planned: "summary.PlannedTraining") -> "tuple[sessions.Session, int | N
     for line in align_columns(summary.summarize_training(planned), left=2):
         log(line)
     with stop_requests(STOPPING) as requested:
-        for message in session.damaged_checkpoints:
-            log(message)
         if session.is_finished:
             why = session.state.describe_early_end(session.config.training)
             log(f"nothing left to train: {trainer.step} steps are done{why}")

@@ -99,7 +99,13 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
     """What ``translate`` is given."""
 
     heading = "Hardware"
-    engine: options.Engine = "auto"
+    engine: Annotated[
+        str,
+        option(
+            "|".join(("auto", "torch", *entries("engine"))),
+            "auto is one that is faster than torch where its text is the same.",
+        ),
+    ] = "auto"
 
     @property
     def kind(self) -> InputOptions | None:

@@ -34,6 +34,7 @@ from transformer_cli.base.errors import (
     did_you_mean,
 )
 from transformer_cli.base.files import sha256
+from transformer_cli.base.messages import log
 from transformer_cli.base.writing import (
     TEMPORARY_MARK,
     remove_directory,
@@ -294,10 +295,10 @@ def list_checkpoints(directory: Path) -> list[Path]:
     return [steps[step] for step in sorted(step for step in steps if step is not None)]
 
 
-def open_newest_intact(directory: Path, tokenizer: str) -> tuple[Checkpoint | None, list[str]]:
-    """Open the newest checkpoint that is whole; rename newer, damaged ones, unless none is whole.
+def open_newest_intact(directory: Path, tokenizer: str) -> Checkpoint | None:
+    """Open the newest checkpoint that is whole; None: there are no checkpoints.
 
-    Returns it, or None if there are no checkpoints, and a message for each damaged one.
+    Newer ones, which are damaged, are renamed, which is logged, unless none is whole.
     """
     damaged: dict[Path, str] = {}
     for path in reversed(list_checkpoints(directory)):
@@ -309,18 +310,19 @@ def open_newest_intact(directory: Path, tokenizer: str) -> tuple[Checkpoint | No
             damaged[path] = f"{reason or advice}; set aside as damaged-{path.name}"
             continue
         # Training will save these steps again; the damaged files are kept for inspection.
-        for newer in damaged:
+        for newer, problem in damaged.items():
             renamed = newer.with_name(f"damaged-{newer.name}")
             if renamed.is_dir():
                 remove_directory(renamed)
             newer.rename(renamed)
-        return checkpoint, [*damaged.values()]
+            log(problem)
+        return checkpoint
     if damaged:
         raise CheckpointError(
             f"{directory}: no checkpoint is whole, the newest is {next(iter(damaged)).name}; "
             "restore one or start again with `overwrite`"
         )
-    return None, []
+    return None
 
 
 def find_checkpoint(directory: Path, which: str) -> Path:

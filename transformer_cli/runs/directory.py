@@ -221,13 +221,13 @@ def is_run(run: Path) -> bool:
 
 def check_config_files(run: Path, files: Sequence[Path]) -> None:
     """Check that no configuration file lies where the run is written, but the run's own."""
+    directory = run.resolve()
+    read = {name for name, facts in _ADDED.items() if "configuration" in facts}
+    written = [directory / name for name in (*LOCKED, *UNLOCKED) if name not in read]
     for file in files:
-        path, directory = file.resolve(), run.resolve()
-        if not any(path.is_relative_to(directory / name) for name in (*LOCKED, *UNLOCKED)):
-            continue
-        if path.parent == directory and "configuration" in _ADDED.get(path.name, {}):
-            continue
-        if path != directory / CONFIG or file != files[0]:
+        path = file.resolve()
+        is_own = file == files[0] and path == directory / CONFIG
+        if not is_own and any(path.is_relative_to(each) for each in written):
             raise ConfigError(
                 f"{file}: settings are read from it, and it lies where this run is written; "
                 "choose another `run_dir`"
@@ -243,9 +243,8 @@ def check_outside_runs(path: Path, option: str, read: Iterable[Path] = ()) -> No
     models = {run.path.resolve() for run in runs if run.config.is_file() or run.only_engine}
     if is_stream(path) and not path.is_dir():
         return
-    named = Path(
-        os.path.normpath(path.absolute())
-    )  # a link that lies in a run counts, wherever it leads
+    # A link that lies in a run counts, wherever it leads.
+    named = Path(os.path.normpath(path.absolute()))
     places = (path.resolve().parent, *(each.resolve() for each in named.parents))
     for parent in dict.fromkeys(each for place in places for each in (place, *place.parents)):
         mark = read_json(parent / MARK)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from transformer_cli.base.errors import CheckpointError, ConfigError, RunError
+from transformer_cli.base.errors import CheckpointError, ConfigError
 from transformer_cli.base.files import sha256
 from transformer_cli.config.differences import differences
 from transformer_cli.config.schema import Config
@@ -50,13 +50,10 @@ def load_trained_model(run: RunDirectory, checkpoint: str) -> TrainedModel:
 
 def open_trained_model(run: RunDirectory, checkpoint: str) -> OpenedModel:
     """Open what ``load_trained_model`` loads, without torch."""
-    config = run.load_config()
-    has_model = run.exported or run.has_checkpoints
-    if not run.tokenizer.is_dir() and not has_model:
-        raise RunError(f"{run.path}: not trained yet; train first: transformer-cli train CONFIG")
-    tokenizers = load_tokenizers(run.tokenizer)
+    config, exported = run.load_config(), run.exported
     opened = open_checkpoint(run, checkpoint)
-    recorded_in = run.exported.record if run.exported else opened.path / MANIFEST
+    recorded_in = exported.record if exported else opened.path / MANIFEST
+    tokenizers = load_tokenizers(run.tokenizer)
     return OpenedModel(config, tokenizers, opened, sha256(recorded_in), fingerprint(run.tokenizer))
 
 

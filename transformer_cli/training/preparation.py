@@ -144,18 +144,12 @@ def _open_trial(request: TrainRequest) -> Iterator[RunDirectory]:
             trial.checkpoints = run.checkpoints
             if not initialize.is_data_outdated(run, config):
                 for data in filter(Path.is_dir, (run.corpus, run.tokenizer, run.encoded)):
-                    _copy(data, trial.path / data.name)
+                    try:
+                        shutil.copytree(data, trial.path / data.name)
+                    except OSError as error:  # shutil's own has a list of all that failed
+                        problem = f"cannot be copied to {trial.path}; make room there"
+                        raise RunError(f"{data}: {problem}, or set TMPDIR") from error
         yield trial
-
-
-def _copy(data: Path, copy: Path) -> None:
-    try:
-        shutil.copytree(data, copy)
-    except OSError as error:  # shutil's own has a list of all that failed
-        raise RunError(
-            f"{data}: cannot be copied to {copy}; make room there, or name a directory with more "
-            "in TMPDIR"
-        ) from error
 
 
 # --- text -----------------------------------------------------------------------------------------
@@ -315,23 +309,19 @@ def _can_reuse_tokenizers(config: Config, run: RunDirectory, text_sha256: str) -
     if not run.tokenizer.is_dir():
         return False
     manifest = tokenizer.load_manifest(run.tokenizer)
-    is_begun = run.has_checkpoints
-    if is_begun:
-        is_source_same = True
-    elif config.init is not None:
-        # The run that ``init`` names may have been retrained with other tokenizers.
-        source = RunDirectory(config.init).tokenizer
-        is_source_same = tokenizer.have_same_tokenizers(source, run.tokenizer)
-    else:
-        is_source_same = manifest.is_made_by(config.tokenizer)
-    if manifest.learned_from == text_sha256 and is_source_same:
-        return True
-    if is_begun:
+    is_of_text = manifest.learned_from == text_sha256
+    if run.has_checkpoints:
+        if is_of_text:
+            return True
         raise RunError(
             f"{run.path}: the training text has changed since this run began; choose another "
             "`run_dir`, or start again with `overwrite`"
         )
-    return False
+    if config.init is not None:
+        # The run that ``init`` names may have been retrained with other tokenizers.
+        source = RunDirectory(config.init).tokenizer
+        return is_of_text and tokenizer.have_same_tokenizers(source, run.tokenizer)
+    return is_of_text and manifest.is_made_by(config.tokenizer)
 
 
 # --- the trainer ----------------------------------------------------------------------------------

@@ -122,7 +122,6 @@ class Session:
         self.validate = validate
         self._observers = list(observers) if trainer.ranks.is_main else []
         self.state = TrainingState(step=0)
-        self.damaged_checkpoints: list[str] = []  # a message for each that was passed over
         self.stopped = False  # whether the session ended because a rank was asked to stop
         self._tokenizer = tokenizer_fingerprint
         self._ranks = trainer.ranks
@@ -306,9 +305,7 @@ class Session:
         # The main process finds it, and renames damaged ones.
         newest: Checkpoint | None = None
         if self._ranks.is_main:
-            newest, self.damaged_checkpoints = open_newest_intact(
-                self.run.checkpoints, self._tokenizer
-            )
+            newest = open_newest_intact(self.run.checkpoints, self._tokenizer)
         step = self._ranks.broadcast(newest.step if newest else None)
         if step is None:
             return

@@ -1,14 +1,19 @@
 """``transformer-cli config schema``, and ``config show`` with the origin of each setting."""
 
+from pathlib import Path
+from typing import Annotated
+
 import typer
 
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
+from transformer_cli.cli.declaring import argument
 from transformer_cli.cli.display import say
 
 with lazy_imports():
     from transformer_cli.config import yaml
     from transformer_cli.extensions.config_tools import json_schema, origins
+    from transformer_cli.runs import directory
 
 
 def print_schema() -> None:
@@ -24,7 +29,10 @@ def print_schema() -> None:
     typer.echo(json_schema.schema_text(), nl=False)
 
 
-def show(config: options.ConfigOrRun, set_: options.Set = None) -> None:
+def show(
+    config: Annotated[Path, argument("CONFIG", "YAML file, or a run directory.")],
+    set_: options.Set = None,
+) -> None:
     """Show every setting, and where its value comes from.
 
     Prints a YAML configuration with bases and defaults resolved. The comment on each line gives the
@@ -35,5 +43,10 @@ def show(config: options.ConfigOrRun, set_: options.Set = None) -> None:
       transformer-cli config show configs/toy.yaml --set training.epochs=5
       transformer-cli config show runs/toy
     """
-    settings, root = yaml.load_settings(options.find_config(config), set_ or [])
+    if config.is_dir():
+        run = directory.RunDirectory(config)
+        run.load_config()  # or it is no run
+        run.check_not_exported()
+        config = run.config
+    settings, root = yaml.load_settings(config, set_ or [])
     say(origins.annotate(settings, origins.find_origins(settings, root)).removesuffix("\n"))

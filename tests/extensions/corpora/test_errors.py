@@ -15,10 +15,14 @@ from cli.process import assert_refused, run
             ["-i", "in.jsonl", "--src-field", "t", "-o", "out.tsv"],
             "-o: rows of in.jsonl are written as JSONL; give a name that ends with .jsonl",
         ),
+        (
+            ["-i", "in.parquet", "--src-field", "t"],
+            "in.parquet: Parquet is read as a corpus only; save it as JSONL",
+        ),
     ],
 )
 def test_text_and_tables_are_told_apart(tmp_path: Path, options: list[str], told: str) -> None:
-    for name in ("in.txt", "in.jsonl"):
+    for name in ("in.txt", "in.jsonl", "in.parquet"):
         (tmp_path / name).write_text('{"t": "1"}\n' if name == "in.jsonl" else "1\n")
     assert_refused(run("translate", "run", *options, cwd=tmp_path), 2, told)
 

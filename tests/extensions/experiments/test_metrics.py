@@ -102,6 +102,20 @@ def test_a_sweep_goes_by_what_its_base_selects(tmp_path: Path, select: str, metr
     assert find_best(RunDirectory(tmp_path), metric) == best
 
 
+@pytest.mark.parametrize(
+    ("values", "metric"), [("true", "bleu_lc"), ("false", "bleu"), ("false, true", "bleu_lc")]
+)
+def test_lowercased_points_are_ranked_by_lowercased_scores(
+    tmp_path: Path, values: str, metric: str
+) -> None:
+    (tmp_path / "base.yaml").write_text("data: {kind: toy}\ntokenizer: {kind: words}\n")
+    (tmp_path / "sweep.yaml").write_text(
+        f"base: base.yaml\ngrid: {{tokenizer.lowercase: [{values}]}}\n"
+    )
+    plan = SweepPlan(load_sweep(tmp_path / "sweep.yaml"), SweepDirectory(tmp_path / "out"))
+    assert plan.metric == metric
+
+
 def test_where_all_score_about_0_a_note_says_so() -> None:
     assert not says_nothing("loss", [0.0])
     assert not says_nothing("bleu", [])

@@ -117,6 +117,10 @@ def test_a_point_changes_the_base(tmp_path: Path) -> None:
             "sweep.yaml:2: grid.'model.dropout': expected a list, found 0.1",
         ),
         ("base: no.yaml\n", "sweep.yaml:1: base: there is no file "),
+        (
+            "base: base.yaml\npoints: [{seed: 1}, {}]\n",
+            "sweep.yaml:2: points[1]: changes no setting; name one, or leave it out",
+        ),
         ("seeds: 2\n", "sweep.yaml: base: missing"),
         (
             "base: base.yaml\ngrid: {seed: [1, 2]}\n",

@@ -60,6 +60,8 @@ def find_text(path: Path, column: str | None, field: str | None) -> TextColumn:
         UsageError: the options do not fit the name, or one is missing.
     """
     table = format_of(path)
+    if ending_of(path) == ".parquet":
+        raise UsageError(f"{path}: Parquet is read as a corpus only; save it as JSONL")
     match table, column, field:
         case _, str(), str():
             problem = "--src-column is for TSV, --src-field for JSONL; leave one out"

@@ -125,7 +125,12 @@ class SweepPlan:
 
     @cached_property
     def metric(self) -> str:
-        """What the runs' best checkpoints are chosen by."""
+        """What runs are ranked by: what their best checkpoints are chosen by."""
+        metrics = {metric_for_best(self.sweep.config_of(point)) for point in self.sweep.points}
+        if metrics == {"bleu", "bleu_lc"}:
+            return "bleu_lc"  # cased BLEU is not fair to lowercased output
+        if len(metrics) == 1:
+            return metrics.pop()
         return metric_for_best(self.sweep.config_of(Point(BASE_POINT)))
 
     def jobs(self) -> list[Job]:

@@ -22,7 +22,7 @@ from transformer_cli.config.validation import validate_as
 from transformer_cli.data.kinds import check_split
 
 Values = Annotated[list[Any], Field(min_length=1)]
-Settings = Annotated[dict[str, Any], Field(min_length=1)]
+Settings = dict[str, Any]
 Seeds = Annotated[int, Field(gt=0, le=1000)]
 
 
@@ -50,6 +50,9 @@ class SweepSettings(Section):
             raise ValueError("base: expected the path of a YAML file, found an empty text")
         if self.grid and self.points:
             raise ValueError("points: a sweep has a grid or points; leave one of them out")
+        if {} in self.points:
+            number = self.points.index({})
+            raise ValueError(f"points[{number}]: changes no setting; name one, or leave it out")
         return self
 
 

@@ -67,9 +67,12 @@ class SentencePieceTokenizer(Tokenizer):
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids; an unknown character is '<unk>'."""
-        shown = [int(number) for number in ids if number not in (BOS_ID, EOS_ID, PAD_ID)]
         # A model may spell a line end by its byte; the text must stay on one line.
-        return str(self._processor.decode(shown)).replace("\n", " ")
+        return self._decode(ids).replace("\n", " ")
+
+    def _decode(self, ids: Sequence[int]) -> str:
+        shown = [int(number) for number in ids if number not in (BOS_ID, EOS_ID, PAD_ID)]
+        return str(self._processor.decode(shown))
 
     def token(self, number: int) -> str:
         return str(self._processor.id_to_piece(number))

@@ -15,11 +15,11 @@ from transformer_cli.config.sections import Section
 
 PACKAGE = Path(transformer_cli.__file__).parent
 # Words that the core uses in their ordinary sense, or has as names of its own. Such a word only
-# counts as an extension's name as its command, option, key, or in quotes; and the name of a folder
-# or a module only where it is imported.
+# counts as an extension's name as its option, key, or in quotes. So does any ending of files; and
+# the name of a command counts behind the program's, that of a module where it is imported.
 ORDINARY = """
-    Translation add characters check cluster compare concatenate file import imported memory
-    more n_best name own report reserved sample schema scores show sources split tag terms
+    Translation add characters cluster concatenate file imported memory more n_best name own report
+    reserved sample schema scores show sources split tag terms
 """
 # Names that the core still has. A name leaves the list with its last occurrence; none is added.
 STILL = """
@@ -46,8 +46,8 @@ def _find_names() -> dict[str, list[str]]:
     ]
     forms: dict[str, set[str]] = {}
     for name, form in _names():
-        is_module = form.startswith(f"{PACKAGE.name}.")
-        is_plain = is_module or name in ORDINARY.split()
+        is_placed = form.startswith((f"{PACKAGE.name}.", "transformer-cli ", '".'))
+        is_plain = is_placed or name in ORDINARY.split()
         forms.setdefault(name, set()).update({form} if is_plain else {form, name})
     found = {}
     for name, alternatives in sorted(forms.items()):

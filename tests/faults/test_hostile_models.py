@@ -106,9 +106,9 @@ def test_a_number_that_would_fill_the_memory_is_named(
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ("--beam-size", "a beam of 1,000,000,000: at most 1,000; lower --beam-size or --n-best"),
-        ("--n-best", "a beam of 1,000,000,000: at most 1,000; lower --beam-size or --n-best"),
-        ("--batch-tokens", "1,000,000,000 tokens a batch: at most 1,048,576; lower --batch-tokens"),
+        ("--beam-size", "1,000,000,000 is too large: at most 1,000; lower --beam-size or --n-best"),
+        ("--n-best", "1,000,000,000 is too large: at most 1,000; lower --beam-size or --n-best"),
+        ("--batch-tokens", "1,000,000,000 is too large: at most 1,048,576; lower --batch-tokens"),
     ],
 )
 def test_options_have_the_same_bounds(option: str, said: str, training: Training) -> None:

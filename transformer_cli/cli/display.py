@@ -1,12 +1,12 @@
-"""What commands print: results, errors, tables, and bars with a label that changes."""
+"""What commands print: results, errors and tables."""
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from transformer_cli.base.errors import make_visible
-from transformer_cli.base.messages import bar, printable
+from transformer_cli.base.messages import printable
 
 # Errors from below cli/ name a parameter as Python does, `beam_size` say; on the command line it
 # is an option. Text that a message quotes stays as it is.
@@ -35,19 +35,6 @@ def _name_options(message: str) -> str:
         return f"--{found[1].replace('_', '-')}" if found[1] else found[0]
 
     return _PARAMETER.sub(name, message)
-
-
-@contextmanager
-def scoring_bar(total: int, label: str) -> Iterator[Callable[[int], object]]:
-    """Yield what counts translated sentences; once all are, the bar says that they are scored."""
-    with bar(total, label, " sentences") as shown:
-
-        def count(sentences: int) -> None:
-            shown.update(sentences)
-            if shown.n >= total:
-                shown.set_description_str(f"scoring {label}")
-
-        yield count
 
 
 def plus_minus(value: float | None) -> str:

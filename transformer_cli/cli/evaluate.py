@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from transformer_cli.base.errors import UsageError
-from transformer_cli.base.messages import log, warn
+from transformer_cli.base.messages import bar, log, warn
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
 from transformer_cli.cli.declaring import CommandOptions, ExtraOptions, declared_by, option
-from transformer_cli.cli.display import align_columns, plus_minus, say, scoring_bar
+from transformer_cli.cli.display import align_columns, plus_minus, say
 from transformer_cli.config.choices import METRICS
 
 with lazy_imports():
@@ -170,11 +170,11 @@ def _translate(
     notes: "Sequence[translation.Notes]",
 ) -> "scoring.Evaluation":
     """Translate and score behind a progress bar; warn about pairs that are too long."""
-    with scoring_bar(len(scored.pairs), scored.name) as count_sentences:
+    with bar(len(scored.pairs), scored.name, " sentences") as shown:
         result = scoring.evaluate(
             translator,
             scored.pairs,
-            translation.Watcher(count_sentences, on_long_line=partial(warn, scored.name)),
+            translation.Watcher(shown.update, on_long_line=partial(warn, scored.name)),
             thorough=True,
             searcher=searcher,
             metrics=scored.metrics,

@@ -290,15 +290,6 @@ Load = Callable[[], Tokenizers]
 """Returns the tokenizers, where they are needed."""
 
 
-class EncodedBlock(NamedTuple):
-    """A block of the text as a task returns it."""
-
-    text: EncodedText
-    """Pairs with text on both sides."""
-    sha256: str
-    """Of these; see ``hash_pairs``."""
-
-
 @lru_cache(maxsize=1)
 def load_once(directory: Path, fingerprint: str) -> Tokenizers:
     """Load the tokenizers of a directory, unless the last ones were of this fingerprint."""
@@ -337,7 +328,8 @@ def write_store(
     return EncodedStore(directory, store_artifact(directory).make(write))
 
 
-def _encode_block(block: Pairs, load: Load) -> EncodedBlock:
+def _encode_block(block: Pairs, load: Load) -> tuple[EncodedText, str]:
+    """Return a block's pairs with text on both sides as ids, and their SHA-256."""
     try:
         pairs = list(keep_full(block))
         text = encode_pairs(pairs, load())
@@ -346,19 +338,19 @@ def _encode_block(block: Pairs, load: Load) -> EncodedBlock:
     except Exception as error:  # others may not be such as can be sent
         reason = f"{type(error).__name__}: {error}"
         raise TokenizerError(f"the training text cannot be encoded ({reason})") from None
-    return EncodedBlock(text, hash_pairs(pairs))
+    return text, hash_pairs(pairs)
 
 
 def _write_files(
-    directory: Path, blocks: Iterable[EncodedBlock], record: StoreRecord
+    directory: Path, blocks: Iterable[tuple[EncodedText, str]], record: StoreRecord
 ) -> Iterator[str]:
     """Write a store's files, and count tokens in ``record``; yield something for each pair."""
     sums: list[str] = []
 
     def receive() -> Iterator[EncodedText]:
-        for block in blocks:
-            sums.append(block.sha256)
-            yield block.text
+        for text, sha256 in blocks:
+            sums.append(sha256)
+            yield text
 
     with (directory / IDS).open("xb") as ids, (directory / PAGES).open("xb") as pages:
         for page in cut_pages(receive(), record.page_pairs):

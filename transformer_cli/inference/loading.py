@@ -57,12 +57,11 @@ def load_scorer(
     ``choose_engine``.
     """
     engine = choose_engine(run, options, needing_torch, prefers_torch=True)
-    exact = replace(options, precision="float32") if options.precision == "int8" else options
-    translator = load_torch_translator(run, checkpoint, exact).with_search(options.beam_size)
     if engine == "torch":
-        return translator, None
+        return load_torch_translator(run, checkpoint, options).with_search(options.beam_size), None
+    exact = load_torch_translator(run, checkpoint, replace(options, precision="float32"))
     searcher = load_translator(run, checkpoint, replace(options, engine=engine))
-    return translator, searcher.with_search(options.beam_size)
+    return exact.with_search(options.beam_size), searcher.with_search(options.beam_size)
 
 
 def load_torch_translator(

@@ -88,15 +88,13 @@ class TextTranslator(Generic[EngineT]):
         Raises:
             UsageError: one is larger than a configuration's may be.
         """
-        if (beam_size or 0) > LARGEST_BEAM:
-            raise UsageError(
-                f"a beam of {beam_size:,}: at most {LARGEST_BEAM:,}; lower `beam_size` or `n_best`"
-            )
-        if (batch_tokens or 0) > MOST_BATCH_TOKENS:
-            raise UsageError(
-                f"{batch_tokens:,} tokens a batch: at most {MOST_BATCH_TOKENS:,}; "
-                "lower `batch_tokens`"
-            )
+        limits = {
+            "`beam_size` or `n_best`": (beam_size, LARGEST_BEAM),
+            "`batch_tokens`": (batch_tokens, MOST_BATCH_TOKENS),
+        }
+        for names, (value, most) in limits.items():
+            if value is not None and value > most:
+                raise UsageError(f"{value:,} is too large: at most {most:,}; lower {names}")
         given = {"beam_size": beam_size, "batch_tokens": batch_tokens, **others}
         changes = {key: value for key, value in given.items() if value is not None}
         decoding = self.decoding.model_copy(update=changes)

@@ -221,3 +221,12 @@ def test_bpe_dropout_needs_merges(tokenizer: str, side: str) -> None:
     )
     assert "bpe_dropout" in refused
     assert "model_type: bpe" in refused
+
+
+def test_a_run_that_records_defaults_is_as_if_it_did_not() -> None:
+    values = {"data": {"kind": "toy"}, "tokenizer": SETTINGS.model_dump()}
+    defaults = {"src_bpe_dropout": 0.0, "tgt_bpe_dropout": 0.0, "concatenate": 0.0}
+    recorded = Config.model_validate(values | {"training": defaults})
+    plain = Config.model_validate(values)
+    assert recorded == plain
+    assert recorded.model_dump() == plain.model_dump()

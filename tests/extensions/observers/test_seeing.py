@@ -1,11 +1,9 @@
 """What people see of a training: event files, a summary, and a dry run's."""
 
-import io
 import json
 import os
 import shutil
 import signal
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,8 +13,6 @@ import pytest
 from cli.conftest import Training
 from cli.process import assert_refused, run, run_ranks, signal_at
 from cli.test_kill import half_a_line
-
-from transformer_cli.cli import display
 
 CURVES = {
     "train": (
@@ -308,25 +304,3 @@ def test_a_trial_that_does_not_fit_is_left_out_and_that_is_said(training: Traini
     dry = run(*command, cwd=training.config.parent / "..", before=no_room_for_a_trial)
     assert (dry.code, dry.err) == (0, "")
     assert rows(dry.out)["forecast"].startswith("none: ")
-
-
-class Terminal(io.StringIO):
-    """What is written to a terminal."""
-
-    def isatty(self) -> bool:
-        return True
-
-
-def test_a_bar_says_that_translations_are_scored(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    with display.scoring_bar(2, "test") as count:
-        count(1)
-        assert "scoring" not in terminal.getvalue()
-        count(1)
-        assert "scoring test:" in terminal.getvalue()
-
-    monkeypatch.setattr(sys, "stderr", log := io.StringIO())
-    with display.scoring_bar(2, "test") as count:
-        count(2)
-    assert log.getvalue() == ""

@@ -10,9 +10,8 @@ import numpy as np
 from torch import Tensor
 
 from transformer_cli.base.errors import InputError, UsageError
-from transformer_cli.base.messages import log, warn
+from transformer_cli.base.messages import bar, log, warn
 from transformer_cli.cli import options
-from transformer_cli.cli.display import scoring_bar
 from transformer_cli.config.choices import METRICS
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.data.corpus import ParallelText
@@ -60,12 +59,12 @@ def render_run(
     metrics = metrics_of_runs(run.load_config(), [run], log)
     with options.prefix_errors("--sentence: "):
         attention = [pack_sentence(translator, sentence) for sentence in sentences]
-    with scoring_bar(len(text), split) as translated:
+    with bar(len(text), split, " sentences") as shown:
         encoded = encode_text(text, tokenizers)
         result = evaluate(
             translator,
             text,
-            Watcher(translated, on_long_line=partial(warn, split)),
+            Watcher(shown.update, on_long_line=partial(warn, split)),
             thorough=True,
             searcher=searcher,
             metrics=metrics,

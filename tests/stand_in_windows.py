@@ -40,7 +40,7 @@ HIDDEN_IN_SIGNAL = (
 SIGBREAK = 21  # SIGTTIN to Linux
 _BEFORE = (
     *("filelock", "numpy", "plotly", "psutil", "sacrebleu.metrics", "sacremoses", "tqdm", "typer"),
-    *("matplotlib.backends.backend_agg", "matplotlib.pyplot", "torch", "torch._dynamo"),
+    *("torch", "torch._dynamo"),
     *("spacy.lang.de", "spacy.lang.en", "spacy.lang.xx"),
     *("tensorboard.compat.proto.event_pb2", "tensorboard.summary.writer.record_writer"),
 )

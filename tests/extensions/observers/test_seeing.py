@@ -134,7 +134,7 @@ def rows(text: str) -> dict[str, str]:
 
 SUMMARY = {
     "text": "200 pairs to train on (left out: 0 with a blank side, 0 over 256 tokens)",
-    "an epoch": "1,000 source and 1,000 target tokens, in batches that are 0% and 0% padding",
+    "an epoch": "1,000 source and 1,000 target tokens",
     "vocabularies": "10 (source) and 10 (target)",
     # With d = 16 and f = 32: an attention 4 (d d + d), a feed-forward layer 2 d f + d + f, a norm
     # 2 d; one embedding of 10 d for all, and a bias for each of 10 logits.

@@ -23,7 +23,7 @@ __all__ = [
 COMMANDS: dict[str, Case] = {
     "report": ("p.html", ["report", "RUN", "-o", "p.html"]),
 }
-INTO_RUNS = [("report", "RUN", "-o", "RUN/tensorboard")]
+INTO_RUNS = [("report", "RUN", "-o", "RUN/page.html")]
 
 
 def test_a_page_about_a_run_may_be_named_in_its_own_place(own_run: Path) -> None:

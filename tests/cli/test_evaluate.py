@@ -8,7 +8,6 @@ import torch
 
 from cli.conftest import Training
 from cli.process import assert_refused, run
-from transformer_cli.base import registry
 from transformer_cli.config.choices import METRICS
 from transformer_cli.config.yaml import load_config
 from transformer_cli.data.kinds import load_split
@@ -24,7 +23,6 @@ KEYS = {
     "perplexity",
     "engine",
     "environment",
-    *(["seen"] if "seen" in registry.entries("evaluate options") else []),
 }
 
 

@@ -1,9 +1,12 @@
+"""The options of all commands, and what help and messages name."""
+
 import ast
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +15,7 @@ import pytest
 import transformer_cli
 from cli import process
 from transformer_cli import __version__
-from transformer_cli.base import messages
+from transformer_cli.base import messages, registry
 from transformer_cli.cli import display, list_commands, load_command
 
 COMMANDS = tuple(list_commands())
@@ -34,6 +37,77 @@ HEAVY = {
     "spacy",
     "torch",
 }
+
+# A change here is a change for users: it belongs in the changelog.
+OPTIONS = {
+    "init": [
+        "DIR",
+        "--from",
+    ],
+    "vocab": [
+        "CONFIG",
+        "--run-dir",
+        "--set",
+        "--overwrite",
+    ],
+    "train": [
+        "CONFIG",
+        "--run-dir",
+        "--set",
+        "--overwrite",
+        "--dry-run",
+        "--device",
+        "--precision",
+        "--threads",
+    ],
+    "evaluate": [
+        "RUN",
+        "--split",
+        "--src",
+        "--ref",
+        "--output -o",
+        "--json",
+        "--device",
+        "--precision",
+        "--threads",
+        "--checkpoint",
+        "--beam-size",
+    ],
+    "translate": [
+        "RUN",
+        "--input -i",
+        "--output -o",
+        "--errors",
+        "--checkpoint",
+        "--beam-size",
+        "--batch-tokens",
+        "--max-length",
+        "--length-penalty",
+        "--device",
+        "--precision",
+        "--threads",
+        "--engine",
+    ],
+    "average": ["RUN", "--last"],
+}
+
+
+def test_the_options_of_the_core_are_as_published() -> None:
+    found = {}
+    for name in OPTIONS:
+        added = {
+            each.name
+            for entry in registry.entries(f"{name} options").values()
+            for each in fields(entry.load())
+        }
+        found[name] = [
+            " ".join(parameter.opts)
+            if parameter.param_type_name == "option"
+            else str(parameter.metavar)
+            for parameter in load_command(name).params
+            if parameter.name not in added
+        ]
+    assert found == OPTIONS
 
 
 def help_of(*command: str, option: str = "--help") -> str:

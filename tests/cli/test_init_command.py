@@ -85,7 +85,7 @@ def test_equal_files_are_left_and_a_different_one_is_refused(tmp_path: Path) -> 
 
 def test_a_wrong_name_leads_to_the_right_one(tmp_path: Path) -> None:
     assert_refused(run("init", "--from", "tooy", cwd=tmp_path), 2, "did you mean 'toy'?")
-    assert_refused(run("init", "--from", "!", cwd=tmp_path), 2, "choose from ", ", toy")
+    assert_refused(run("init", "--from", "!", cwd=tmp_path), 2, "choose from ", "toy")
 
 
 def test_a_file_where_a_directory_has_to_be_is_refused_before_all_else(tmp_path: Path) -> None:

@@ -108,9 +108,9 @@ def _parse(command: Command) -> None:
     if name not in list_commands() and not is_whole():
         pytest.skip("no such command is installed")
     group = load_command(name)
-    while hasattr(group, "resolve_command"):
-        name, group, arguments = group.resolve_command(typer.Context(group), arguments)
     try:
+        while hasattr(group, "resolve_command"):
+            name, group, arguments = group.resolve_command(typer.Context(group), arguments)
         group.make_context(name, arguments)
     except (typer.TyperException, UsageError):
         if not is_whole():

@@ -106,8 +106,7 @@ def test_a_number_that_would_fill_the_memory_is_named(
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ("--beam-size", "1,000,000,000 is too large: at most 1,000; lower --beam-size or --n-best"),
-        ("--n-best", "1,000,000,000 is too large: at most 1,000; lower --beam-size or --n-best"),
+        ("--beam-size", "1,000,000,000 is too large: at most 1,000; lower --beam-size"),
         ("--batch-tokens", "1,000,000,000 is too large: at most 1,048,576; lower --batch-tokens"),
     ],
 )

@@ -51,15 +51,17 @@ def load_scorer(
     options: ComputeOptions,
     needing_torch: Sequence[str] = (),
 ) -> tuple[TextTranslator[Any], TextTranslator[SearchEngine] | None]:
-    """Load a model with torch, for its loss; it searches, too, unless int8 is asked for.
+    """Load a model with torch, for its loss, and what searches instead if another engine does.
 
-    Then torch's is in float32, and the other translator searches. ``needing_torch`` is as for
-    ``choose_engine``.
+    With int8, torch's is in float32. ``needing_torch`` is as for ``choose_engine``.
     """
-    engine = choose_engine(run, options, needing_torch, prefers_torch=True)
+    engine = choose_engine(run, options, needing_torch)
     if engine == "torch":
         return load_torch_translator(run, checkpoint, options).with_search(options.beam_size), None
-    exact = load_torch_translator(run, checkpoint, replace(options, precision="float32"))
+    is_int8 = options.precision == "int8"
+    exact = load_torch_translator(
+        run, checkpoint, replace(options, precision="float32") if is_int8 else options
+    )
     searcher = load_translator(run, checkpoint, replace(options, engine=engine))
     return exact.with_search(options.beam_size), searcher.with_search(options.beam_size)
 

@@ -89,12 +89,12 @@ class TextTranslator(Generic[EngineT]):
             UsageError: one is larger than a configuration's may be.
         """
         limits = {
-            "`beam_size` or `n_best`": (beam_size, LARGEST_BEAM),
-            "`batch_tokens`": (batch_tokens, MOST_BATCH_TOKENS),
+            "beam_size": (beam_size, LARGEST_BEAM),
+            "batch_tokens": (batch_tokens, MOST_BATCH_TOKENS),
         }
-        for names, (value, most) in limits.items():
+        for name, (value, most) in limits.items():
             if value is not None and value > most:
-                raise UsageError(f"{value:,} is too large: at most {most:,}; lower {names}")
+                raise UsageError(f"{value:,} is too large: at most {most:,}; lower `{name}`")
         given = {"beam_size": beam_size, "batch_tokens": batch_tokens, **others}
         changes = {key: value for key, value in given.items() if value is not None}
         decoding = self.decoding.model_copy(update=changes)

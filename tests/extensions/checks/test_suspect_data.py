@@ -65,7 +65,7 @@ def exchange(config: Path, old: str, new: str) -> None:
 def test_of_good_text_nothing_is_said(small: Path) -> None:
     finished = train(small)
     assert (finished.code, warnings(finished)) == (0, [])
-    evaluated = run("evaluate", "runs/small", cwd=small.parent)
+    evaluated = run("evaluate", "runs/small", "--seen", cwd=small.parent)
     assert (evaluated.code, evaluated.err) == (0, "")
 
 
@@ -220,7 +220,7 @@ def test_shifted_and_leaked_text_is_told_once(small: Path) -> None:
     # The text is not read again.
     again = train(small, "--set", "training.max_steps=3")
     assert (again.code, warnings(again)) == (0, [])
-    evaluated = run("evaluate", "runs/small", cwd=directory)
+    evaluated = run("evaluate", "runs/small", "--seen", cwd=directory)
     assert evaluated.err == ""
     assert "seen 10 of 40 pairs in training (10 by source, 10 by target)" in evaluated.out
 
@@ -256,7 +256,9 @@ def test_vocab_tells_what_train_will_not_read_again(small: Path) -> None:
 
 def test_evaluate_says_that_a_split_was_trained_on(small: Path) -> None:
     assert train(small).code == 0
-    finished = run("evaluate", "runs/small", "--split", "train", "--json", cwd=small.parent)
+    finished = run(
+        "evaluate", "runs/small", "--seen", "--split", "train", "--json", cwd=small.parent
+    )
     assert finished.code == 0
     assert warnings(finished) == [
         "warning: train: all its pairs were seen in training; scores on it say nothing of other "
@@ -279,7 +281,7 @@ def _leak(directory: Path) -> None:
 def test_pairs_seen_by_a_side_are_counted_and_the_rest_is_scored_too(small: Path) -> None:
     assert train(small).code == 0
     _leak(small.parent)
-    finished = run("evaluate", "runs/small", "--json", "-o", "out", cwd=small.parent)
+    finished = run("evaluate", "runs/small", "--seen", "--json", "-o", "out", cwd=small.parent)
     assert (finished.code, finished.err) == (0, "")
     values = json.loads(finished.out)
     rest = values["seen"].pop("rest")
@@ -289,14 +291,16 @@ def test_pairs_seen_by_a_side_are_counted_and_the_rest_is_scored_too(small: Path
         lines = (small.parent / kept).read_text().splitlines(keepends=True)
         (small.parent / name).write_text("".join(lines[:-5]))
     files = ("--src", "src", "--ref", "ref")
-    alone = json.loads(run("evaluate", "runs/small", *files, "--json", cwd=small.parent).out)
+    alone = json.loads(
+        run("evaluate", "runs/small", "--seen", *files, "--json", cwd=small.parent).out
+    )
     assert alone["seen"]["pairs"] == 0
     scores = rest.pop("scores")
     assert rest == {"sentences": alone["sentences"]}
     assert scores == {key: alone["scores"][key] for key in ("bleu", "bleu_lc", "chrf")}
 
     shown = [f"{score['value']:.2f} ± {score['half_width']:.2f}" for score in scores.values()]
-    table = run("evaluate", "runs/small", cwd=small.parent).out.splitlines()
+    table = run("evaluate", "runs/small", "--seen", cwd=small.parent).out.splitlines()
     assert table[-2:] == [
         "the model has seen 5 of 30 pairs in training (3 by source, 5 by target)",
         f"of the other 25: BLEU {shown[0]}, lowercased {shown[1]}, chrF {shown[2]}",
@@ -340,11 +344,11 @@ def test_what_cannot_be_told_is_not_called_none(small: Path) -> None:
     directory = small.parent
     assert train(small).code == 0
     shutil.rmtree(directory / "runs" / "small" / "encoded")  # as after a move
-    found = json.loads(run("evaluate", "runs/small", "--json", cwd=directory).out)
+    found = json.loads(run("evaluate", "runs/small", "--seen", "--json", cwd=directory).out)
     assert found["seen"]["unknown"] == []  # the text itself is read
 
     (directory / "train.de").write_text("anders\n" * 400)
-    finished = run("evaluate", "runs/small", cwd=directory)
+    finished = run("evaluate", "runs/small", "--seen", cwd=directory)
     told = (
         "cannot tell if the model has seen any of them: the training text of runs/small is not here"
     )
@@ -357,7 +361,7 @@ def test_records_of_others_are_no_error(small: Path) -> None:
     (directory / "runs" / "loop").symlink_to("loop")
     names = ["runs/loop", "runs/none", "x" * 5000, "\0", "\ud800", "\x1b[2J", "text", 7]
     (directory / "runs" / "distill.json").write_text(json.dumps({"teachers": names}))
-    finished = run("evaluate", "runs/student", cwd=directory)
+    finished = run("evaluate", "runs/student", "--seen", cwd=directory)
     assert (finished.code, finished.err) == (0, "")
     told = finished.out.splitlines()[-1]
     assert told.startswith("cannot tell if the model has seen any of them: ")
@@ -376,6 +380,6 @@ def test_runs_that_start_from_each_other_are_looked_at_once(small: Path) -> None
         path.write_text(settings.replace("init: null", f"init: {directory}/runs/{name}/{other}"))
         assert path.read_text() != settings
     (directory / "runs" / "loop").symlink_to("loop")
-    seen = json.loads(run("evaluate", "runs/small", "--json", cwd=directory).out)["seen"]
+    seen = json.loads(run("evaluate", "runs/small", "--seen", "--json", cwd=directory).out)["seen"]
     assert [Path(each).name for each in seen["unknown"]] == ["next"]
     assert "loop" in seen["unknown"][0]

@@ -58,6 +58,11 @@ def test_a_narrow_beam_is_refused(training: Training, here: Path) -> None:
     assert_refused(run(*command, cwd=here), 2, "beam of 2", "raise --beam-size")
 
 
+def test_more_than_any_beam_holds_is_refused(training: Training) -> None:
+    refused = run("translate", training.run, "--n-best", "1000000000")
+    assert_refused(refused, 2, "'--n-best': Input should be less than or equal to 1000")
+
+
 def test_samples_have_no_n_best(training: Training, here: Path) -> None:
     command = ("translate", training.run, "-i", "in", "--sample", "1")
     assert_refused(run(*command, "--n-best", "2", cwd=here), 2, "--sample draws one", "--n-best")

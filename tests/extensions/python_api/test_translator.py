@@ -228,7 +228,7 @@ def test_a_strangers_run_is_refused(own_run: Path) -> None:
 
 
 def test_programs_have_the_same_bounds(translator: Translator) -> None:
-    with pytest.raises(UsageError, match="at most 1,000; lower `beam_size` or `n_best`"):
+    with pytest.raises(UsageError, match="at most 1,000; lower `beam_size`"):
         translator.translate(["1 2 3"], beam_size=5000)
     with pytest.raises(UsageError, match="at most 1,048,576; lower `batch_tokens`"):
         translator.translate(["1 2 3"], batch_tokens=2**31)

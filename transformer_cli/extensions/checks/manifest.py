@@ -6,7 +6,7 @@ provides = {
     "command": {"check": {"load": "command:check"}},
     "train options": {"suspect": {"load": "options:SuspectOptions"}},
     "vocab options": {"suspect": {"load": "options:SuspectOptions"}},
-    "evaluate options": {"seen": {"load": "options:SeenOptions", "acts_unasked": True}},
+    "evaluate options": {"seen": {"load": "options:SeenOptions"}},
     "text_check": {"audit": {"load": "text_audit:TextAudit"}},
     "tokenizer check": {"characters": {"load": "lost_characters:describe_lost_characters"}},
 }

@@ -33,10 +33,14 @@ class SuspectOptions(ExtraOptions):
 
 @dataclass(frozen=True)
 class SeenOptions(EvaluateExtra):
-    """Adds the note about pairs that were seen in training."""
+    """Whether to look for pairs that were seen in training."""
 
     heading = "Search and scores"
+    seen: Annotated[
+        bool,
+        flag("Read the training text, and score the pairs that are not in it too.", "--seen"),
+    ] = False
 
-    def notes(self, given: EvaluateOptions, scored: ScoredText) -> "Notes":
+    def notes(self, given: EvaluateOptions, scored: ScoredText) -> "Notes | None":
         """Return what notes pairs that were seen in training."""
-        return evaluation_note.SeenNotes(scored)
+        return evaluation_note.SeenNotes(scored) if self.seen else None

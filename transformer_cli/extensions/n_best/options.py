@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from transformer_cli.base.errors import UsageError
 from transformer_cli.cli.declaring import AnyTranslator, ExtraOptions, flag, option
+from transformer_cli.config.choices import LARGEST_BEAM
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,7 @@ class ScoreOptions(ExtraOptions):
             "Write the N best with scores, as JSON; widens the beam.",
             marks=("lines", "scores"),
             min=1,
+            max=LARGEST_BEAM,
         ),
     ] = None
     scores: Annotated[

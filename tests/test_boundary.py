@@ -19,7 +19,7 @@ PACKAGE = Path(transformer_cli.__file__).parent
 # the name of a command counts behind the program's, that of a module where it is imported.
 ORDINARY = """
     Translation add characters cluster concatenate file imported memory more n_best name own report
-    reserved sample schema scores show sources split tag terms
+    reserved sample schema scores seen show sources split tag terms
 """
 # Names that the core still has. A name leaves the list with its last occurrence; none is added.
 STILL = """

@@ -10,6 +10,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
+from transformer_cli.base import registry
 from transformer_cli.base.errors import ConfigError, CorpusError
 from transformer_cli.base.files import is_same_file
 from transformer_cli.base.workers import SerialExecutor
@@ -94,8 +95,9 @@ class TextAudit:
         """Check the names of all files."""
         self._scored = dict(scored)
         languages = (self._data.src_lang, self._data.tgt_lang)
+        training, given = _find_text_files(self._data)
         for mistake in chain(
-            _trained_files(self._trained, scored),
+            _trained_files({**self._trained, **training}, {**scored, **given}),
             _swapped_sides({**self._trained, **scored}, languages),
         ):
             self._refuse(mistake)
@@ -185,6 +187,18 @@ def _look_at(source: PairSource, most: int) -> _Seen:
 def _absolute(files: ParallelFiles) -> ParallelFiles:
     """Return the same files for a task, which may run elsewhere."""
     return replace(files, src=files.src.absolute(), tgt=files.tgt.absolute())
+
+
+def _find_text_files(data: DataSection) -> tuple[Sources, Sources]:
+    """Return the text files that splits are made from, by name: to train on, and to score.
+
+    A kind of data whose text is made from others says which by the fact ``text files``.
+    """
+    entry = registry.find("corpus", data.kind)
+    if entry is None or "text files" not in entry.facts:
+        return {}, {}
+    training, scored = entry.load("text files")(data)
+    return training, scored
 
 
 def _trained_files(training: Sources, scored: Sources) -> Iterator[str]:

@@ -6,7 +6,13 @@ TABLES = (".tsv", ".jsonl")
 
 needs = ("checks", "revision")
 provides = {
-    "corpus": {"corpus": {"settings": "settings:CorpusData", "load": "kind:SourcesKind"}},
+    "corpus": {
+        "corpus": {
+            "settings": "settings:CorpusData",
+            "load": "kind:SourcesKind",
+            "text files": "prepared:find_text_files",
+        }
+    },
     "setting": {
         "data.more": {
             "load": "settings:MoreSettings",

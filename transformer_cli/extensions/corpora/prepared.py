@@ -130,3 +130,19 @@ def open_writer(files: ParallelFiles) -> Iterator[Callable[[str, str], None]]:
 def given_sources(data: CorpusData) -> dict[str, SourceConfig]:
     """Return the sources of ``data.val`` and ``data.test``, by split."""
     return {**({} if data.val is None else {"val": data.val}), **data.test}
+
+
+def find_text_files(
+    data: CorpusData,
+) -> tuple[dict[str, ParallelFiles], dict[str, ParallelFiles]]:
+    """Return the aligned text files that are sources, of training text and of given splits."""
+    training = {f"data.sources[{n}]": source for n, source in enumerate(data.sources)}
+    of_training, of_given = (
+        {
+            name: ParallelFiles(source.src, source.tgt)
+            for name, source in sources.items()
+            if source.src is not None and source.tgt is not None
+        }
+        for sources in (training, given_sources(data))
+    )
+    return of_training, of_given

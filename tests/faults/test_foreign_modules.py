@@ -97,7 +97,7 @@ def check_a_model() -> None:
     from transformer_cli.base.errors import TokenizerError
     from transformer_cli.text.model_check import check_model
 
-    with pytest.raises(TokenizerError, match="not a sentencepiece model"):
+    with pytest.raises(TokenizerError, match="not a model of the sentencepiece library"):
         check_model(b"no model", Path("joint.model"), "")
 
 

@@ -323,7 +323,9 @@ def test_random_bytes_as_a_subword_model(subword_run: Path, seed: int) -> None:
     path = subword_run / "tokenizer" / "joint.model"
     path.write_bytes(random.Random(seed).randbytes(1000))
     make_sums_match(subword_run)
-    assert_refused(run("translate", subword_run), 1, f"{path}: not a sentencepiece model")
+    assert_refused(
+        run("translate", subword_run), 1, f"{path}: not a model of the sentencepiece library"
+    )
 
 
 STRANGE: list[Any] = [[], -1]
@@ -470,7 +472,7 @@ def test_a_damaged_model_is_refused_or_good_for_something(model_type: str, count
             r"the sentencepiece library crashes on this model \(signal 11\)",
         ),
         ("while True: pass", "the sentencepiece library does not finish with this model"),
-        ("raise RuntimeError('no\\nmodel')", r"not a sentencepiece model \(model\)"),
+        ("raise RuntimeError('no\\nmodel')", r"not a model of the sentencepiece library \(model\)"),
     ],
 )
 def test_a_model_that_ends_its_process_ends_the_trial_only(

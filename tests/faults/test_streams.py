@@ -62,11 +62,13 @@ def test_a_shell_closes_stderr(training: Training) -> None:
     assert (refused.returncode, refused.stdout) == (2, b"")
 
 
-@pytest.mark.long
-def test_a_full_standard_output_is_named() -> None:
+@pytest.mark.long_cases
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_standard_output_is_named(unbuffered: str) -> None:
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
             [sys.executable, "-m", "transformer_cli", "train", "--help"],
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
             stdout=full,
             stderr=subprocess.PIPE,
         )

@@ -10,7 +10,7 @@ An entry without an option is used where nothing is asked for.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, Future
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -44,7 +44,7 @@ def find_executor(extras: Iterable[object], place: Path, unasked: bool = True) -
 
 
 class SerialExecutor(Executor):
-    """Calls each function in this process: ``submit`` at once, ``map`` as a result is asked for."""
+    """Calls each function in this process, at once."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Call ``fn``; an error is raised by the future's ``result``."""
@@ -54,10 +54,6 @@ class SerialExecutor(Executor):
         except Exception as error:
             future.set_exception(error)
         return future
-
-    def map(self, fn: Callable[..., Any], *iterables: Iterable[Any], **_: Any) -> Iterator[Any]:
-        """Yield each result, so that one who shows progress has some to show."""
-        return map(fn, *iterables)
 
 
 def count_cores() -> int:

@@ -168,7 +168,7 @@ def main() -> NoReturn:
     for number in stop_signals():
         signal.signal(number, _exit_on_signal)
     code = _run()
-    if (failed := settle_output()) is not None:
+    if (failed := settle_output()) is not None and not code:  # else an error is reported already
         print_error(str(_describe(failed)))
         code = 1
     try:

@@ -7,12 +7,16 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from io import TextIOWrapper
+from io import BufferedWriter, FileIO, TextIOWrapper
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from transformer_cli.base.errors import is_out_of_memory
 from transformer_cli.base.ranks import find_ranks
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer as Buffer
 
 
 def open_closed_streams() -> None:
@@ -28,11 +32,35 @@ def open_closed_streams() -> None:
         sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
 
 
+class _Output(FileIO):
+    """Standard output, which is named in its errors."""
+
+    def write(self, data: "Buffer", /) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            error.filename = "standard output"
+            raise
+
+
 def use_utf8() -> None:
     """Read and write UTF-8 whatever the locale; Windows' pipes would have its code page."""
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # None where it is closed
             stream.reconfigure(encoding="utf-8", errors=stream.errors)
+    given = sys.stdout
+    if not isinstance(given, TextIOWrapper):
+        return
+    raw = getattr(given.buffer, "raw", given.buffer)  # the latter with PYTHONUNBUFFERED
+    if type(raw) is FileIO:
+        named = _Output(given.fileno(), "w", closefd=False)
+        sys.stdout = TextIOWrapper(
+            named if raw is given.buffer else BufferedWriter(named),
+            encoding="utf-8",
+            errors=given.errors,
+            line_buffering=given.line_buffering,
+            write_through=given.write_through,
+        )
 
 
 def settle_output() -> OSError | None:
@@ -47,7 +75,6 @@ def settle_output() -> OSError | None:
 
 def discard_output(error: OSError) -> OSError | None:
     """Write no more to standard output; return why it cannot be, if somebody reads it."""
-    error.filename = error.filename or "standard output"
     # Or Python would try to write what is buffered when it ends, and exit with its own code.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return None if is_closed_pipe(error) else error

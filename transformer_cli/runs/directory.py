@@ -131,8 +131,9 @@ class RunDirectory:
     def _why_no_run(self) -> str:
         """Return why there is no run here, and what to do."""
         near = self.path if self.path.is_dir() else self.path.parent
-        found = (each.parent for each in islice(near.glob(f"*/{CONFIG}"), _MOST_NAMED))
-        runs = sorted(str(each) for each in found if RunDirectory(each).has_checkpoints)
+        found = (each.parent for each in near.glob(f"*/{CONFIG}"))
+        trained = (str(each) for each in found if RunDirectory(each).has_checkpoints)
+        runs = sorted(islice(trained, _MOST_NAMED))
         what = f"it has no {CONFIG}" if self.path.exists() else "there is nothing of that name"
         if runs:
             return f"{what}; runs here: {', '.join(runs)}"

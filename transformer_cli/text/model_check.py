@@ -85,5 +85,5 @@ def _try(module: str, script: Path | None, model: bytes) -> str | None:
         return f"the {module} library crashes on this model ({how})"
     if code > 0:
         reason = child.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-        return f"not a {module} model ({reason[:200]})"
+        return f"not a model of the {module} library ({reason[:200]})"
     return None

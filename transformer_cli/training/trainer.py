@@ -206,7 +206,9 @@ class Trainer:
         if recorded != self.batches_per_step:
             fits = recorded % ranks == 0
             advice = (
-                f"set training.accumulate={recorded // ranks}" if fits else "use fewer processes"
+                f"set training.accumulate={recorded // ranks}"
+                if fits
+                else f"start a number of processes that divides {recorded}"
             )
             raise ConfigError(
                 f"training.accumulate: {self.config.accumulate} batches x {ranks} process(es) = "

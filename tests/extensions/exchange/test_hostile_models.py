@@ -162,7 +162,10 @@ TOKENIZER = [
         write("tokenizer_config.json", '{"unk_token": 3}'),
         "unk_token: found 3; it should be a valid string",
     ),
-    (write("source.spm", "no model"), "opus-mt-de-en/source.spm: not a sentencepiece model"),
+    (
+        write("source.spm", "no model"),
+        "opus-mt-de-en/source.spm: not a model of the sentencepiece library",
+    ),
     (write("target.spm", ""), "; fetch it again"),
     (vocabulary_piece("a\nb"), "the piece 'a\\nb' cannot be imported: "),
     (vocabulary_piece("\ud800"), "the piece '\\ud800' cannot be imported: "),

@@ -369,7 +369,9 @@ def bad_files() -> Sequence[tuple[str, bytes]]:
 def test_a_file_that_is_no_tokenizer_is_one_line(name: str, data: bytes, tmp_path: Path) -> None:
     path = tmp_path / f"{name}.json"
     path.write_bytes(data)
-    with pytest.raises(TokenizerError, match=f"^{path}: not a tokenizers model") as caught:
+    with pytest.raises(
+        TokenizerError, match=f"^{path}: not a model of the tokenizers library"
+    ) as caught:
         learn(config_of(path), tmp_path / "tokenizer")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "tokenizer" / "tokenizer.json").exists()

@@ -41,7 +41,7 @@ def find_ranks() -> Ranks:
             restarts=int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")),
             machines=machines,
         )
-    except (KeyError, ValueError):
+    except (KeyError, ValueError, ZeroDivisionError):
         return SINGLE_PROCESS
 
 

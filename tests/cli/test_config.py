@@ -6,7 +6,7 @@ import pytest
 
 from cli import process
 from cli.conftest import TINY
-from cli.process import run
+from cli.process import assert_refused, run
 
 DERIVED = "base: tiny.yaml\ntraining: {epochs: 2}\n"
 
@@ -36,3 +36,7 @@ def test_the_bare_command_shows_its_help() -> None:
     shown = run("config")
     assert shown == run("config", "--help")
     assert "\nCommands:\n" in shown.out
+
+
+def test_what_no_extension_adds_is_an_error_that_lists_them() -> None:
+    assert_refused(run("config", "nix"), 2, "No such command 'nix'; extensions here: ")

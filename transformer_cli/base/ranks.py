@@ -45,7 +45,7 @@ class Ranks:
     def may_overwrite(self, run: Path) -> bool:
         """Return whether to start a run from scratch; False: an earlier start has done so.
 
-        UsageError: nobody knows.
+        UsageError: an earlier start may have done so or not.
         """
         return True
 
@@ -88,7 +88,7 @@ SINGLE_PROCESS = Ranks()
 
 
 def find_ranks() -> Ranks:
-    """Return the ranks of which the environment tells, not yet connected; or a single process.
+    """Return the ranks that the environment describes, not yet connected; or a single process.
 
     UsageError: there are several, and no extension connects them.
     """

@@ -229,6 +229,8 @@ def _describe_usage(error: typer.TyperException) -> str:
         if (key := _find_setting(str(option), context.command)) is not None:
             return f"No such option: {option}; use --set {key}="
         return message if error.possibilities else f"{message}; {registry.describe_installed()}"
+    if message.startswith("No such command") and message.endswith("."):  # or it has a suggestion
+        return f"{message[:-1]}; {registry.describe_installed()}"
     if context is not None and context.info_name == "translate" and "extra arg" in message:
         example = "echo 'Guten Tag.' | transformer-cli translate RUN"
         message += f"; name a file with -i, or pipe text: {example}"

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -103,8 +104,13 @@ def test_one_without_a_sum_is_not_intact(missing: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.long_cases
-@pytest.mark.parametrize("name", ["model.bin", "shared_vocabulary.json", "sums.json"])
-@pytest.mark.parametrize("damage", ["cut", "gone"])
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        *product(["model.bin", "shared_vocabulary.json", "sums.json"], ["cut", "gone"]),
+        ("sums.json", "changed"),  # of the others, sizes are compared
+    ],
+)
 def test_a_damaged_one_is_made_again(name: str, damage: str, tmp_path: Path) -> None:
     run = subword_run(tmp_path / "run", joint=True)
     expected = texts(run)
@@ -112,7 +118,9 @@ def test_a_damaged_one_is_made_again(name: str, damage: str, tmp_path: Path) -> 
     content = (directory / name).read_bytes()
     (directory / name).unlink()
     if damage != "gone":
-        (directory / name).write_bytes(content[: len(content) // 2])
+        half = len(content) // 2
+        rest = b"" if damage == "cut" else bytes([content[half] ^ 1]) + content[half + 1 :]
+        (directory / name).write_bytes(content[:half] + rest)
     assert not verified_sums(directory)
     assert texts(run) == expected
     assert kept() == [directory]
@@ -174,6 +182,27 @@ def test_one_that_is_removed_while_it_is_read_is_made_again(
     assert texts(run) == expected
     assert len(opened) == 2
     assert opened[1] != directory
+
+
+def test_of_several_processes_that_convert_one_is_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = subword_run(tmp_path / "run", joint=True)
+    expected = texts(run)
+    (directory,) = kept()
+    directory.rename(tmp_path / "other")
+    written: list[Path] = []
+    write_model = ctranslate2_spec.write_model
+
+    def write_later(trained: Any, quantization: Any, path: Path) -> None:
+        written.append(path)
+        write_model(trained, quantization, path)
+        (tmp_path / "other").rename(directory)  # that of another process, which was faster
+
+    monkeypatch.setattr(ctranslate2_spec, "write_model", write_later)
+    assert texts(run) == expected
+    assert len(written) == 1
+    assert kept() == [directory]
 
 
 def test_several_may_convert_at_once(tmp_path: Path) -> None:

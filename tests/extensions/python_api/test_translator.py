@@ -228,10 +228,12 @@ def test_a_strangers_run_is_refused(own_run: Path) -> None:
 
 
 def test_programs_have_the_same_bounds(translator: Translator) -> None:
-    with pytest.raises(UsageError, match="at most 1,000; lower `beam_size`"):
+    with pytest.raises(UsageError, match="translate: beam_size: expected at most 1000, found 5000"):
         translator.translate(["1 2 3"], beam_size=5000)
-    with pytest.raises(UsageError, match="at most 1,048,576; lower `batch_tokens`"):
+    with pytest.raises(UsageError, match="batch_tokens: expected at most 1048576"):
         translator.translate(["1 2 3"], batch_tokens=2**31)
+    with pytest.raises(UsageError, match="n_best: expected at most 1000, found 5000"):
+        translator.translate_n_best(["1 2 3"], 5000)
 
 
 @pytest.mark.long

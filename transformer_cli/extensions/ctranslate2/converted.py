@@ -99,14 +99,18 @@ def _open_converted(
 
 
 def _keep(model: Artifact[Record], write: Callable[[Path], Record]) -> None:
-    """Convert a model, unless its conversion is kept, and make room; OSError: it cannot be kept."""
+    """Convert a model, unless its conversion is kept, and make room.
+
+    Several processes may do so at once: one's rename succeeds. Where none does, nothing is kept.
+    """
     with _CONVERTING:
         if (record := model.read()) is not None and not model.find_damage(record):
             return
         remove_leftovers(model.path.parent)
         if model.path.is_dir():
             remove_directory(model.path)  # it is damaged
-        model.make(write)
+        with suppress(OSError):
+            model.make(write)
     with suppress(OSError):  # another process makes room, too
         _make_room(model.path)
 

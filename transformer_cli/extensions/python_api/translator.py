@@ -22,6 +22,8 @@ from transformer_cli.base.errors import (
 )
 from transformer_cli.config.choices import (
     HIGHEST_PENALTY,
+    LARGEST_BEAM,
+    MOST_BATCH_TOKENS,
     MOST_THREADS,
     DeviceName,
     SearchPrecisionName,
@@ -90,9 +92,7 @@ class Translator:
         _check_type("load: path", path, (str, Path), "a path")
         _check_type("load: checkpoint", checkpoint, str, "text")
         if threads is not None:
-            _check_count("load: threads", threads)
-            if threads > MOST_THREADS:
-                raise UsageError(f"load: threads: expected at most {MOST_THREADS}, found {threads}")
+            _check_count("load: threads", threads, MOST_THREADS)
         # Any call may ask for a beam.
         options = ComputeOptions("auto", device, precision, threads, beam_size=2)
         return cls(RunDirectory(Path(path).absolute()), checkpoint, options)
@@ -170,7 +170,7 @@ class Translator:
             As many lists, in the same order, each with the best first; of a blank line, one empty
             translation.
         """
-        _check_count("translate_n_best: n_best", n_best)
+        _check_count("translate_n_best: n_best", n_best, LARGEST_BEAM)
         _check_type("translate_n_best: alignments", alignments, bool, "True or False")
         return self._translate(
             "translate_n_best",
@@ -198,9 +198,13 @@ class Translator:
         prefixes: Iterable[str] | None,
     ) -> list[list[Translation]]:
         """Check what a method was given, and translate; ``n_best`` None needs no scores."""
-        for name, count in (("beam_size", beam_size), ("batch_tokens", batch_tokens)):
+        counts = (
+            ("beam_size", beam_size, LARGEST_BEAM),
+            ("batch_tokens", batch_tokens, MOST_BATCH_TOKENS),
+        )
+        for name, count, most in counts:
             if count is not None:
-                _check_count(f"{method}: {name}", count)
+                _check_count(f"{method}: {name}", count, most)
         if length_penalty is not None:
             _check_type(f"{method}: length_penalty", length_penalty, Real, "a number")
             if not 0 <= length_penalty <= HIGHEST_PENALTY:  # NaN is neither
@@ -321,7 +325,9 @@ def _check_type(name: str, value: object, kinds: Any, expected: str) -> None:
         raise UsageError(f"{name}: expected {expected}, found {value!r}")
 
 
-def _check_count(name: str, value: int) -> None:
+def _check_count(name: str, value: int, most: int) -> None:
     _check_type(name, value, Integral, "a whole number")
     if value < 1:
         raise UsageError(f"{name}: expected at least 1, found {value}")
+    if value > most:
+        raise UsageError(f"{name}: expected at most {most}, found {value}")

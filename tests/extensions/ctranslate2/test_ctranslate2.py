@@ -470,7 +470,7 @@ def test_a_card_has_no_snippet_where_the_tokenizer_needs_this_program(
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("model.bin", b"\x06\x00\x00\x00garbage", "not a ctranslate2 model"),
+        ("model.bin", b"\x06\x00\x00\x00garbage", "not a model of the ctranslate2 library"),
         ("config.json", b"{}", "unk_token is None, not <unk>"),
         ("config.json", b"[]", "is no settings"),
         ("config.json", None, "cannot be read"),

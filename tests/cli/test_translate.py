@@ -274,3 +274,10 @@ def test_lines_are_counted_where_that_is_cheap(
     assert isinstance(form, RowFormat)
     assert count_lines(built) == lines
     assert count_lines(TranslateOptions(tmp_path)) is None
+
+
+def test_lines_of_a_large_file_are_not_counted(tmp_path: Path) -> None:
+    large = tmp_path / "in.txt"
+    with large.open("wb") as file:
+        file.truncate((1 << 30) + 1)  # a hole, which takes no room
+    assert count_lines(TranslateOptions(tmp_path, input_=large)) is None

@@ -37,6 +37,8 @@ from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.lines import bounded_lines, decode_lines
 
+_COUNTED_BYTES = 1 << 30  # a larger input's lines are not counted, as that takes seconds
+
 
 class Row(NamedTuple):
     """What is translated as one line, and written as one: a line of text, or a table's row."""
@@ -241,10 +243,11 @@ def _describing_rest(output: Output) -> Iterator[None]:
 
 
 def count_lines(options: TranslateOptions) -> int | None:
-    """Return how many lines the input has; None: it can be read only once, or is compressed."""
-    if not (options.reads_file and is_plain(options.input_)):
+    """Return how many lines the input has; None: counting them would take long or is impossible."""
+    path = options.input_
+    if not (options.reads_file and is_plain(path)) or path.stat().st_size > _COUNTED_BYTES:
         return None
-    with open_regular(options.input_) as file:
+    with open_regular(path) as file:
         count, end = 0, b"\n"
         for block in iter(partial(file.read, 1 << 20), b""):
             count, end = count + block.count(b"\n"), block[-1:]

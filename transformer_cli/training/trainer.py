@@ -204,10 +204,9 @@ class Trainer:
         """Raise ``ConfigError`` if a step has another number of batches, or too many failed."""
         recorded, ranks = state.batches_per_step, self.ranks.size
         if recorded != self.batches_per_step:
-            fits = recorded % ranks == 0
             advice = (
                 f"set training.accumulate={recorded // ranks}"
-                if fits
+                if recorded % ranks == 0
                 else f"start a number of processes that divides {recorded}"
             )
             raise ConfigError(

@@ -67,6 +67,7 @@ def test_of_good_text_nothing_is_said(small: Path) -> None:
     assert (finished.code, warnings(finished)) == (0, [])
     evaluated = run("evaluate", "runs/small", "--seen", cwd=small.parent)
     assert (evaluated.code, evaluated.err) == (0, "")
+    assert evaluated.out.endswith("\nthe model has seen none of the 30 pairs in training\n")
 
 
 def _remove(directory: Path) -> None:

@@ -49,7 +49,9 @@ class SeenNotes(Notes):
 
     def remarks(self) -> Iterator[str]:
         seen = self.facts["seen"]
-        yield from seen_pairs.describe_seen(seen, len(self._hypotheses), "the model")
+        sentences = len(self._hypotheses)
+        none = f"the model has seen none of the {sentences:,} pairs in training"
+        yield from seen_pairs.describe_seen(seen, sentences, "the model") or [none]
         if (rest := seen["rest"]) is not None:
             yield f"of the other {rest['sentences']:,}: {_format_scores(rest)}"
 

@@ -33,6 +33,7 @@ _NUM_THREADS = 4
 _MAX_LINE_LENGTH = 1 << 16
 _ERRORS_ONLY = 2
 _LAST_COMPOSED = 0x2FA1D  # the last character that NFC changes
+_NO_TEXT = "all_chars_count"
 _TOO_MANY = re.compile(r"Vocabulary size too high \(\d+\)\. [^<]*<= (\d+)")
 _TOO_FEW = re.compile(r"Vocabulary size is smaller than required_chars\. \d+ vs (\d+)")
 
@@ -186,6 +187,7 @@ def nfc_rules() -> str:
             rules[character] = " "
         elif unicodedata.category(character) == "Cc":
             rules[character] = ""
+    del rules[" "]  # SentencePiece refuses rules that change nothing, from 0.2.2 on
     rules["\ufeff"] = ""  # a byte order mark, from files that were joined
     return "".join(f"{_hex(found)}\t{_hex(norm)}\n" for found, norm in sorted(rules.items()))
 
@@ -239,6 +241,8 @@ def _varint(number: int) -> bytes:
 
 def _explain(reason: str, vocab_size: int, label: str) -> ConfigError | TokenizerError:
     """Return the error of why SentencePiece cannot learn, with a size that is possible."""
+    if _NO_TEXT in reason:
+        return ConfigError(f"data: the {label} has only blank lines; give text to learn from")
     if limit := _TOO_MANY.search(reason):
         return ConfigError(
             f"tokenizer.vocab_size: the {label} is too little for {vocab_size} subwords; "

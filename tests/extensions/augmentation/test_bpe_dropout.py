@@ -1,7 +1,9 @@
 """Sampled subwords: the same text in other cuts, decided by a seed and by nothing else."""
 
+import io
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -9,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sentencepiece
+from scipy.stats import chi2_contingency
 from validating import refusal
 
 from transformer_cli.config.schema import Config
@@ -21,6 +25,8 @@ from transformer_cli.extensions.augmentation.bpe_dropout import (
     build_bpe_dropout,
 )
 from transformer_cli.extensions.constraints.reserved import ReservedTokenizers
+from transformer_cli.extensions.tokenizers.made_elsewhere import SpecialIds
+from transformer_cli.extensions.tokenizers.sentencepiece_file import SentencePieceFileTokenizer
 from transformer_cli.text.protocol import EOS_ID, PAD_ID, Tokenizers
 from transformer_cli.text.sentencepiece import SentencePieceTokenizer, learn_model
 from transformer_cli.training.preparation import build_augmentation
@@ -34,6 +40,7 @@ BPE = SentencePieceTokenizer(
     learn_model(SETTINGS, LINES, "training text"), SETTINGS.lowercase, Path("joint.model")
 )
 SUBWORDS = Subwords(BPE)
+DRAWS = 5000  # of each text, which has few cuts
 
 
 def encoded(lines: Sequence[str]) -> EncodedText:
@@ -95,6 +102,55 @@ def test_a_sentence_with_an_unknown_character_stays_as_it_is() -> None:
         sentences(side) for side in (sampled(EncodedText(store, store), 5).src, store)
     )
     assert unknown == old
+
+
+MODELS = {
+    "words": {},
+    "across_words": {"split_by_whitespace": False},
+    "space_behind": {"treat_whitespace_as_suffix": True},
+    "indivisible": {"user_defined_symbols": ["bahn", "ü"]},
+    "bytes": {"vocab_size": 330, "byte_fallback": True},
+}
+
+
+def made_with(options: dict[str, Any]) -> SentencePieceFileTokenizer:
+    model = io.BytesIO()
+    trainer: Any = sentencepiece.SentencePieceTrainer
+    trainer.train(
+        sentence_iterator=iter([*LINES, *["aaaa aaaaaaaa"] * 300]),
+        model_writer=model,
+        **{"model_type": "bpe", "vocab_size": 80, "minloglevel": 2, **options},
+    )
+    specials = SpecialIds(unk=0, bos=1, eos=2, pad=None)
+    return SentencePieceFileTokenizer(model.getvalue(), False, Path("a.model"), specials)
+
+
+@pytest.mark.long_cases
+@pytest.mark.parametrize("options", MODELS.values(), ids=MODELS)
+def test_cuts_are_as_often_drawn_as_by_sentencepiece(options: dict[str, Any]) -> None:
+    tokenizer = made_with(options)
+    subwords = Subwords(tokenizer)
+    processor: Any = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.sentencepiece_model)
+    for text in ("Hundehütte", "die Bahn", "aaaaaa", "Hof Bahnhof"):
+        for rate in (0.1, 0.5):
+            ours = subwords.sample([tokenizer.encode(text)] * DRAWS, rate, 1)
+            cuts = Counter(tuple(map(tokenizer.token, ids)) for ids in ours)
+            sampling = {"enable_sampling": True, "alpha": rate, "nbest_size": -1}
+            others = Counter(
+                tuple(processor.encode(text, out_type=str, **sampling)) for _ in range(DRAWS)
+            )
+            pairs = [(cuts[cut], others[cut]) for cut in cuts | others]
+            often = [pair for pair in pairs if sum(pair) >= 20]
+            assert len(often) > 2
+            # No seed decides what some versions of SentencePiece draw: one run in a billion fails.
+            assert chi2_contingency(often).pvalue > 1e-9, text
+
+
+@pytest.mark.parametrize("options", MODELS.values(), ids=MODELS)
+def test_with_all_merges_the_cuts_are_the_tokenizers(options: dict[str, Any]) -> None:
+    tokenizer = made_with(options)
+    whole = [tokenizer.encode(line) for line in [*LINES, "aaaaaaaaaaa  Ω  ▁a"]]
+    assert Subwords(tokenizer).sample(whole, 0.0, 1) == whole
 
 
 def batches(text: EncodedText, epoch: int, first: int = 0) -> list[Batch]:

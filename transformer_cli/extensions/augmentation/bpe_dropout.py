@@ -1,10 +1,10 @@
 """BPE-dropout: each epoch divides the text into other subwords, as some merges are left out."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from threading import Lock
+from heapq import heappop, heappush
+from itertools import accumulate, chain, groupby, islice
+from random import Random
 from typing import Any
 
 import sentencepiece
@@ -15,8 +15,6 @@ from transformer_cli.data.store import EncodedStore, EncodedText, TokenArray
 from transformer_cli.extensions.augmentation.settings import AugmentationSettings
 from transformer_cli.text.protocol import SPECIALS, UNK_ID, Tokenizer, Tokenizers
 
-_seed_lock = Lock()
-
 
 class Subwords:
     """The subwords of a tokenizer that a SentencePiece model divides text into.
@@ -26,69 +24,123 @@ class Subwords:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         model = tokenizer.sentencepiece_model
-        self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-        if model is None or not _has_merges(self._processor):
+        processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        if model is None or not _has_merges(processor):
             raise ValueError("there are no merges")
-        self._tokens = [tokenizer.token(number) for number in range(tokenizer.text_size)]
-        # Text that spells a special token does not become one.
-        numbered = enumerate(self._tokens[len(SPECIALS) :], start=len(SPECIALS))
-        self._ids = {token: number for number, token in numbered}
+        # By their text: a tokenizer may have a table of ids of its own. Text that spells a special
+        # token does not become one.
+        numbers = range(len(SPECIALS), tokenizer.text_size)
+        self._ids = {tokenizer.token(number): number for number in numbers}
+        self._ranks = {piece: rank for piece, rank in _ranks(processor) if piece in self._ids}
+        # Of ids that are divided again; bytes and language codes, say, stay as they are.
+        self._texts = {
+            number: piece
+            for piece, number in self._ids.items()
+            if piece in self._ranks and self._ranks.keys() >= set(piece)
+        }
+        crossing = any("▁" in piece[1:] for piece in self._ranks)
+        self._begins = {
+            number
+            for number, piece in self._texts.items()
+            if piece.startswith("▁") and not crossing
+        }
 
     def sample(self, sentences: Sequence[list[int]], rate: float, seed: int) -> list[list[int]]:
         """Return sentences in other, mostly shorter subwords; reserved ids stay where they are.
 
-        ``rate`` is the probability that a merge is left out; ``seed`` is below 2^32.
+        ``rate`` is the probability that a merge is left out.
         """
+        draw = Random(seed).random
+        # Of one merge after another, whether it is made.
+        draws = iter(lambda: draw() >= rate, None)
+        return [
+            [number for word in self._words(ids) for number in self._resample(word, draws)]
+            for ids in sentences
+        ]
 
-        def resample() -> list[list[int]]:
-            return [list(self._resample(ids, rate)) for ids in sentences]
+    def _words(self, ids: Sequence[int]) -> Iterator[list[int]]:
+        """Yield ids in parts that no merge crosses: words, where the model has them."""
+        starts = accumulate(map(self._begins.__contains__, ids))
+        parts = groupby(
+            zip(ids, starts, strict=True), lambda each: (each[0] in self._texts, each[1])
+        )
+        for _, part in parts:
+            yield [number for number, _ in part]
 
-        # SentencePiece has a generator per thread, seeded when the thread first draws from it.
-        # The seed is the process', though.
-        with _seed_lock, ThreadPoolExecutor(max_workers=1) as new_thread:
-            sentencepiece.set_random_generator_seed(seed)
-            return new_thread.submit(resample).result()
+    def _resample(self, ids: list[int], draws: Iterator[bool]) -> Sequence[int]:
+        if ids[0] not in self._texts:
+            return ids
+        text = "".join(map(self._texts.__getitem__, ids))
+        # Each merge of these made one piece of two.
+        first = list(islice(draws, len(text) - len(ids)))
+        if all(first):
+            return ids
+        return [self._ids[piece] for piece in self._merge(text, chain(first, draws))]
 
-    def _resample(self, ids: Iterable[int], rate: float) -> Iterator[int]:
-        for is_text, run in groupby(ids, lambda number: number < len(self._tokens)):
-            if not is_text:
-                yield from run
-                continue
-            first, *rest = run
-            tokens = [self._tokens[number] for number in (first, *rest)]
-            if self._is_code(tokens[0]):
-                yield first
-                del tokens[0]
-            # By their text, not their ids: a tokenizer may have a table of ids of its own, with
-            # pieces of another model, which keep their sign for a space.
-            text = self._processor.decode_pieces(tokens).replace("▁", " ")
-            for piece in self._processor.encode(text, out_type=str, **_sampling(rate)):
-                yield self._ids.get(piece, UNK_ID)
+    def _merge(self, text: str, draws: Iterator[bool]) -> Iterator[str]:
+        """Yield the pieces of a text, merged as SentencePiece does, but for what is left out.
 
-    def _is_code(self, token: str) -> bool:
-        """Return whether a token before a line is no part of it, but a language code, say."""
-        number = self._processor.piece_to_id(token)
-        return bool(self._processor.is_unknown(number)) and not token.startswith("▁")
+        SentencePiece can leave merges out too, but from 0.2.2 on no seed decides which.
+        """
+        # Of each piece by its first character's place, and of none where no piece begins.
+        pieces = list(text)
+        end = len(pieces)
+        before, after = list(range(-1, end)), list(range(1, end + 1))
+        merges: list[tuple[float, int, int, str]] = []
+
+        def find(left: int, right: int) -> None:
+            if left >= 0 and right < end:
+                merged = pieces[left] + pieces[right]
+                if (rank := self._ranks.get(merged)) is not None:
+                    heappush(merges, (rank, left, right, merged))
+
+        for right in range(1, end):
+            find(right - 1, right)
+        while merges:
+            _, left, right, merged = heappop(merges)
+            # Another merge may have taken either of them.
+            is_there = pieces[left] and pieces[right]
+            if is_there and len(pieces[left]) + len(pieces[right]) == len(merged) and next(draws):
+                pieces[left], pieces[right] = merged, ""
+                after[left] = after[right]
+                before[after[left]] = left
+                find(before[left], left)
+                find(left, after[left])
+        return filter(None, pieces)
 
 
-def _sampling(rate: float) -> dict[str, Any]:
-    return {"enable_sampling": True, "alpha": rate, "nbest_size": -1}
+def _ranks(processor: Any) -> Iterator[tuple[str, float]]:
+    """Yield the pieces that merges make, and single characters; the lowest rank is merged first."""
+    others = (processor.is_control, processor.is_unknown, processor.is_unused, processor.is_byte)
+    for number in range(processor.get_piece_size()):
+        if any(is_other(number) for is_other in others):
+            continue
+        piece = processor.id_to_piece(number)
+        # Where no merge is made, text is in characters, and in what its maker does not divide.
+        if len(piece) == 1 or piece not in _sampled(processor, piece, 1.0):
+            yield piece, -processor.get_score(number)
 
 
 def _has_merges(processor: Any) -> bool:
     # The library does not tell a model's type, only what it can do: unigram models give the n best
     # segmentations, BPE a random one, models of words and characters neither.
-    return _can(processor.encode, **_sampling(0.5)) and not _can(
-        processor.nbest_encode, nbest_size=2
+    return _can(lambda: _sampled(processor, "a", 0.5)) and not _can(
+        lambda: processor.nbest_encode("a", nbest_size=2)
     )
 
 
-def _can(method: Callable[..., object], **options: object) -> bool:
+def _can(do: Callable[[], object]) -> bool:
     # Some versions of the library raise an error, others return nothing.
     try:
-        return bool(method("a", **options))
+        return bool(do())
     except RuntimeError:
         return False
+
+
+def _sampled(processor: Any, text: str, rate: float) -> list[str]:
+    sampling = {"enable_sampling": True, "alpha": rate, "nbest_size": -1}
+    pieces: list[str] = processor.encode(text, out_type=str, **sampling)
+    return pieces
 
 
 @dataclass(frozen=True)

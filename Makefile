@@ -38,7 +38,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@touch $@
 
 $(EQUIPPED): $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[all]' --group dev
 	@# As pip would, but on all cores, and without tests; some of what is there is for older Pythons.
 	@$(BIN)/python -m compileall -qq -j 0 -x 'site-packages/.*/tests/' $(VENV)/lib || true
 	@touch $@

@@ -1,6 +1,6 @@
 """Writes docs/packages.md: the packages that are needed, and their licences as installed.
 
-``python -m docs.packages``, in an environment with the extra dev.
+``python -m docs.packages``, in the environment of `make setup`.
 """
 
 import tomllib
@@ -18,7 +18,7 @@ _HEAD = """# Packages and their licences
 
 *This page is made by `python -m docs.packages` from the metadata of what is installed.*
 
-`base` is what every install has; the others are extras, and `dev` is for work on the code alone.
+`base` is what every install has; the others are extras, and the group `dev` for work on the code.
 The program is under the MIT licence and distributes none of these packages; a Docker image does.
 
 | package | of | licence |
@@ -28,7 +28,7 @@ _IN_TURN = """
 What these need in turn, on Linux with torch's CPU build; a build for CUDA adds NVIDIA's
 libraries, under NVIDIA's own terms.
 
-| licence | packages of base and of the extras but dev |
+| licence | packages of base and of the extras |
 |---|---|
 """
 # Where the metadata says nothing: what the packages' own sources say.
@@ -52,12 +52,11 @@ _SHORT = {
 
 
 def direct() -> dict[str, list[str]]:
-    """Return the packages that pyproject.toml names, each with the extras that bring it."""
+    """Return the packages that pyproject.toml names, each with what brings it."""
     found: dict[str, list[str]] = defaultdict(list)
     for group, lines in _groups().items():
         for line in lines:
             found[canonicalize_name(Requirement(line).name)].append(group)
-    del found["transformer-cli"]
     return dict(found)
 
 
@@ -74,9 +73,11 @@ def page() -> str:
 
 
 def _groups() -> dict[str, list[str]]:
-    """Return the requirements in pyproject.toml: those of every install, and of each extra."""
-    project = tomllib.loads(_PYPROJECT.read_text(encoding="utf-8"))["project"]
-    return {"base": project["dependencies"], **project["optional-dependencies"]}
+    """Return the requirements in pyproject.toml: of every install, each extra and each group."""
+    table = tomllib.loads(_PYPROJECT.read_text(encoding="utf-8"))
+    extras = table["project"]["optional-dependencies"]
+    del extras["all"]  # which names the others
+    return {"base": table["project"]["dependencies"], **extras, **table["dependency-groups"]}
 
 
 def licence(name: str) -> str:

@@ -15,7 +15,7 @@ from transformer_cli.base import registry
 ROOT = Path(__file__).parents[1]
 COPIED = (
     *("transformer_cli", "tests", "configs", "docs", "data/toy", "benchmarks", ".github"),
-    *("pyproject.toml", "setup.py", "MANIFEST.in", "constraints.txt", "Makefile", "Dockerfile"),
+    *("pyproject.toml", "constraints.txt", "Makefile", "Dockerfile"),
     *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CITATION.cff", "LICENSE"),
     *("mkdocs.yml", ".dockerignore"),
 )

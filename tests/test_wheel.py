@@ -12,10 +12,10 @@ import pytest
 from documents.commands import ROOT, Command, commands
 
 BUILT_FROM = (
-    *("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE"),
+    *("pyproject.toml", "README.md", "LICENSE"),
     *("transformer_cli", "configs", "data/toy"),
 )
-BUILD_SDIST = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
+BUILD_SDIST = "import sys; from hatchling import build; build.build_sdist(sys.argv[1])"
 PIP = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input")
 FEW_STEPS = ("--set", "training.max_steps=2")
 PATIENCE = 300.0

@@ -21,7 +21,7 @@ TOY = Path("data/toy")
 def shipped_directory() -> Path:
     """Return the directory with the ``configs`` and the toy text that travel with the program.
 
-    A wheel has them within the package (setup.py), a checkout next to it.
+    A wheel has them within the package (pyproject.toml), a checkout next to it.
     """
     package = Path(__file__).parents[1]
     packed = package / "shipped"

@@ -17,7 +17,7 @@ def test_a_package_that_is_missing_is_named_with_its_extra() -> None:
         MissingExtraError, match=r"report: needs the package nowhere_to_be_found"
     ) as error:
         import_extra("nowhere_to_be_found.part", "report", "report")
-    assert str(error.value).endswith("; pip install 'plotly>=6.0' 'jinja2>=3.1'")
+    assert str(error.value).endswith("; pip install 'jinja2>=3.1' 'plotly>=6.0'")
 
 
 def test_where_nothing_is_known_of_the_extra_the_package_is_named(

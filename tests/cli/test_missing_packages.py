@@ -28,7 +28,7 @@ OPTIONAL = (
     "py3langid",
     "tokenizers",
 )
-REPORT = "pip install 'plotly>=6.0' 'jinja2>=3.1'"
+REPORT = "pip install 'jinja2>=3.1' 'plotly>=6.0'"
 EXPORT = "'onnx>="
 CTRANSLATE2 = "pip install 'ctranslate2'"
 

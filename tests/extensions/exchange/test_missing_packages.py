@@ -21,7 +21,7 @@ from cli.test_missing_packages import (
         ("onnx", ["export", "{run}", "exported", "--format", "onnx"], EXPORT),
         ("ctranslate2", ["export", "{run}", "exported", "--format", "ctranslate2"], CTRANSLATE2),
         ("ctranslate2", ["translate", "{run}", "--engine", "ctranslate2"], CTRANSLATE2),
-        ("huggingface_hub", ["import", "some/model", "made"], "pip install 'huggingface_hub"),
+        ("huggingface_hub", ["import", "some/model", "made"], "pip install 'huggingface-hub"),
         (
             "tokenizers",
             ["vocab", "{config}", "--set", "tokenizer={{kind: huggingface, file: my.json}}"],

@@ -71,7 +71,7 @@ $(TORCHTEXT)/.installed:
 	touch $@
 
 docs: setup
-	$(BIN)/python -m mkdocs build --quiet
+	$(BIN)/python -m docs.site
 	@echo 'open .site/index.html'
 
 lint: setup

@@ -1,14 +1,20 @@
-"""What the site has besides docs/: README, CONTRIBUTING, CHANGELOG and SECURITY."""
+"""Builds the documents as a site: ``python -m docs.site`` writes it to .site.
+
+The site has docs/, and README, CONTRIBUTING, CHANGELOG and SECURITY, which lie beside it.
+"""
 
 import posixpath
 import re
+import shutil
+import subprocess
+import sys
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import File, Files
-from mkdocs.structure.pages import Page
-
-PAGES = {
+ROOT = Path(__file__).parents[1]
+SITE = ROOT / ".site"
+_PAGES = {
     "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
@@ -17,35 +23,45 @@ PAGES = {
 _LINK = re.compile(r"\[([^\]]*)\]\((?!https?:)([^)#]*)(#[^)]*)?\)")
 
 
-def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """List the pages of the extensions that are here."""
-    pages = sorted(Path(config.docs_dir).glob("extensions/*.md"))
-    listed = [f"extensions/{page.name}" for page in pages]
-    assert config.nav is not None
-    config.nav = [*config.nav, *([{"Extensions": listed}] if listed else [])]
-    return config
+def write_source(directory: Path) -> None:
+    """Write all pages, with links to one another, and the configuration of the site."""
+    pages = directory / "docs"
+    shutil.copytree(ROOT / "docs", pages, ignore=shutil.ignore_patterns("*.py", "*.ipynb", "__*"))
+    for source, name in _PAGES.items():
+        text = (ROOT / source).read_text(encoding="utf-8").replace("](docs/", "](")
+        (pages / name).write_text(text, encoding="utf-8")
+    for page in pages.rglob("*.md"):
+        folder = page.parent.relative_to(pages).as_posix()
+        text = _LINK.sub(partial(_link, folder), page.read_text(encoding="utf-8"))
+        page.write_text(text, encoding="utf-8")
+    config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    extensions = sorted(f"extensions/{page.name}" for page in pages.glob("extensions/*.md"))
+    if extensions:
+        config += f"  - Extensions: [{', '.join(extensions)}]\n"
+    (directory / "mkdocs.yml").write_text(config, encoding="utf-8")
 
 
-def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that lie beside docs/."""
-    root = Path(config.docs_dir).parent
-    for source, page in PAGES.items():
-        text = (root / source).read_text(encoding="utf-8")
-        files.append(File.generated(config, page, content=text.replace("](docs/", "](")))
-    return files
+def _link(folder: str, link: re.Match[str]) -> str:
+    """Point a link at one of the pages; of one to a folder or another file, leave the text."""
+    text, anchor = link[1], link[3] or ""
+    path = posixpath.normpath(posixpath.join(folder, link[2]))
+    if (made := _PAGES.get(path.removeprefix("../"))) is not None:
+        return f"[{text}]({posixpath.relpath(made, folder)}{anchor})"
+    if path.startswith("../") or link[2].endswith(("/", ".ipynb", "LICENSE")):
+        return text
+    return link[0]
 
 
-def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
-    """Point links at the pages above; of links to folders and other files, leave the text."""
-    folder = posixpath.dirname(page.file.src_uri)
+def main() -> None:
+    """Build the site; a link that leads nowhere is an error."""
+    with TemporaryDirectory() as directory:
+        write_source(Path(directory))
+        build = [sys.executable, "-m", "zensical", "build", "--strict"]
+        if code := subprocess.run(build, cwd=directory).returncode:
+            sys.exit(code)
+        shutil.rmtree(SITE, ignore_errors=True)
+        shutil.copytree(Path(directory, "site"), SITE)
 
-    def as_seen_from_docs(link: re.Match[str]) -> str:
-        text, anchor = link[1], link[3] or ""
-        path = posixpath.normpath(posixpath.join(folder, link[2]))
-        if (made := PAGES.get(path.removeprefix("../"))) is not None:
-            return f"[{text}]({posixpath.relpath(made, folder or '.')}{anchor})"
-        if path.startswith("../") or link[2].endswith(("/", ".ipynb", "LICENSE")):
-            return text
-        return link[0]
 
-    return _LINK.sub(as_seen_from_docs, markdown)
+if __name__ == "__main__":
+    main()

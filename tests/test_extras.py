@@ -1,8 +1,10 @@
 import gc
+import tomllib
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from transformer_cli.base.errors import MissingExtraError
 from transformer_cli.base.packages import import_extra, no_collection
@@ -49,3 +51,10 @@ def test_garbage_is_looked_for_again_after_an_import() -> None:
     with pytest.raises(MissingExtraError):
         import_extra("nowhere_to_be_found", None, "report")
     assert gc.isenabled()
+
+
+def test_the_extra_all_has_every_other() -> None:
+    pyproject = (Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8")
+    extras = tomllib.loads(pyproject)["project"]["optional-dependencies"]
+    [everything] = map(Requirement, extras.pop("all"))
+    assert (everything.name, everything.extras) == ("transformer-cli", extras.keys())

@@ -34,6 +34,8 @@ setup: $(EQUIPPED)
 $(INSTALLED): pyproject.toml constraints.txt
 	@# Python 3.11's own pip takes a minute longer.
 	$(PYTHON) -m venv --clear --upgrade-deps $(VENV)
+	@# Metadata of earlier versions, which setuptools left here, would be read first.
+	@rm -rf *.egg-info
 	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable .
 	@touch $@
 

@@ -162,7 +162,7 @@ def learn_model(config: SentencePieceConfig, lines: Lines, label: str) -> bytes:
 
 
 @contextmanager
-def _normalization(name: str) -> Iterator[dict[str, str]]:
+def _normalization(name: str) -> Iterator[dict[str, Any]]:
     """Yield the trainer's options for a normalization; ours has a file of rules."""
     if name != "nfc":
         yield {"normalization_rule_name": name}

@@ -199,7 +199,7 @@ class Session:
         if recording:
             self._record_training(result)
         self.state.step, self.state.epoch = result.step, result.epoch
-        self.state.unvalidated = validating
+        self.state.unvalidated, self.state.rank = validating, None
         began = time.monotonic()
         if saving:
             self._save()

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from transformer_cli.base import registry
 from transformer_cli.base.errors import ConfigError, did_you_mean
 from transformer_cli.config import setting_tree as tree
 from transformer_cli.config.schema import Config
@@ -107,16 +108,19 @@ def _explain_unknown(section: type[Section], keys: tree.Keys, is_config: bool) -
     if section is Config:
         allowed.insert(0, tree.BASE)
     place = tree.join_keys(keys[:-1])
-    own = [key for key in list_settings() if key.endswith(f".{name}")] if is_config else []
-    if place.startswith("data"):  # which keys these have is a matter of their kinds
-        own = [key for key in own if not key.startswith("data.")]
-    known = own[0] if len(set(own)) == 1 and own[0] != f"{place}.{name}" else None
-    text = "unknown key"
-    if "kind" in allowed:
-        text += f" for kind '{kind_of(section)}'"
-    listed = f"the keys are {', '.join(allowed)}" if len(allowed) <= _MAX_KEYS_LISTED else None
-    hint = f"did you mean '{known}'?" if known else did_you_mean(name, allowed) or listed
-    return f"{text}; {hint}" if hint else text
+    same = {key for key in list_settings() if key.endswith(f".{name}")} if is_config else set()
+    # Which keys those of data have is a matter of their kinds.
+    known = [key for key in same if not (place.startswith("data") and key.startswith("data."))]
+    text = f"unknown key for kind '{kind_of(section)}'" if "kind" in allowed else "unknown key"
+    if len(known) == 1 and known[0] != f"{place}.{name}":
+        return f"{text}; did you mean '{known[0]}'?"
+    if hint := did_you_mean(name, allowed):
+        return f"{text}; {hint}"
+    if len(allowed) <= _MAX_KEYS_LISTED:
+        text += f"; the keys are {', '.join(allowed)}"
+    if section.place is not None and not same:
+        text += f"; an extension that has it may be missing; {registry.describe_installed()}"
+    return text
 
 
 def list_settings(section: type[Section] = Config, above: str = "") -> Iterator[str]:

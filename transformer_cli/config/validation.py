@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from transformer_cli.base import registry
-from transformer_cli.base.errors import ConfigError, did_you_mean
+from transformer_cli.base.errors import ConfigError, find_similar
 from transformer_cli.config import setting_tree as tree
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Kinds, Section, extend_fully, kind_of, list_added
@@ -112,10 +112,9 @@ def _explain_unknown(section: type[Section], keys: tree.Keys, is_config: bool) -
     # Which keys those of data have is a matter of their kinds.
     known = [key for key in same if not (place.startswith("data") and key.startswith("data."))]
     text = f"unknown key for kind '{kind_of(section)}'" if "kind" in allowed else "unknown key"
-    if len(known) == 1 and known[0] != f"{place}.{name}":
-        return f"{text}; did you mean '{known[0]}'?"
-    if hint := did_you_mean(name, allowed):
-        return f"{text}; {hint}"
+    elsewhere = known[0] if len(known) == 1 and known[0] != f"{place}.{name}" else None
+    if meant := elsewhere or find_similar(name, allowed):
+        return f"{text}; did you mean '{meant}'?"
     if len(allowed) <= _MAX_KEYS_LISTED:
         text += f"; the keys are {', '.join(allowed)}"
     if section.place is not None and not same:

@@ -78,10 +78,10 @@ class TrainingState(BaseModel):
     """``Trainer.window``, summed over all ranks."""
     seconds: FiniteFloat = 0.0  # time spent training, in all sessions
     unvalidated: bool = False  # whether the step still has to be validated
-    rank: FiniteFloat | None = None  # the step's ``Validation.rank``; None: it has no validation
+    rank: FiniteFloat | None = None
+    """The step's ``Validation.rank``: a score, or the negative loss; None: it was not validated."""
     best_step: NonNegativeInt | None = None
-    best_rank: float = -1.0
-    """The best validation's ``Validation.rank``: a score, or the negative loss."""
+    best_rank: float = -1.0  # the best validation's
     best_loss: float = 0.0
     bad_validations: NonNegativeInt = 0  # validations since the best one
     averaged: list[str] = []  # paths of the checkpoints that this one is the mean of

@@ -7,6 +7,8 @@ from transformer_cli.base.errors import UsageError
 from transformer_cli.cli.declaring import AnyTranslator, ExtraOptions, flag, option
 from transformer_cli.config.choices import LARGEST_BEAM
 
+_MARKS = ("lines", "scores", ".jsonl")
+
 
 @dataclass(frozen=True)
 class ScoreOptions(ExtraOptions):
@@ -18,14 +20,12 @@ class ScoreOptions(ExtraOptions):
         option(
             "N",
             "Write the N best with scores, as JSON; widens the beam.",
-            marks=("lines", "scores"),
+            marks=_MARKS,
             min=1,
             max=LARGEST_BEAM,
         ),
     ] = None
-    scores: Annotated[
-        bool, flag("Write its score too, as JSON.", "--scores", marks=("lines", "scores"))
-    ] = False
+    scores: Annotated[bool, flag("Write its score too, as JSON.", "--scores", marks=_MARKS)] = False
 
     @property
     def count(self) -> int | None:
@@ -40,10 +40,6 @@ class ScoreOptions(ExtraOptions):
                 f"translate: a beam of {beam_size} does not hold the {n_best} best; raise "
                 "--beam-size, or leave it out"
             )
-
-    def check_one(self, given: Any) -> None:
-        """Raise the same for one of many files."""
-        self.check(given)
 
     def fingerprint(self) -> dict[str, str]:
         """Return the number, as one best translation with its score is what --scores writes."""

@@ -58,7 +58,12 @@ Language = Annotated[
 
 
 def setting(
-    default: Any, description: str | None, *, may_change: bool = False, may_differ: bool = False
+    default: Any,
+    description: str | None,
+    *,
+    may_change: bool = False,
+    may_differ: bool = False,
+    option: tuple[str, str] | None = None,
 ) -> Any:
     """Return the field of a setting that need not be given.
 
@@ -69,9 +74,10 @@ def setting(
             training can be resumed with another value. docs/configuration.md says what it does.
         may_differ: runs that differ in nothing else are of one group, of which ``compare`` gives
             a mean.
+        option: the metavar and the help of the option that a setting of the search has.
     """
-    facts = {"may_change": may_change, "may_differ": may_differ}
-    given: Any = {name: True for name, value in facts.items() if value} or None
+    facts = {"may_change": may_change, "may_differ": may_differ, "option": option}
+    given: Any = {name: value for name, value in facts.items() if value} or None
     return Field(default, description=description, json_schema_extra=given)
 
 

@@ -59,7 +59,12 @@ Language = Annotated[
 
 
 def setting(
-    default: Any, description: str | None, *, may_change: bool = False, may_differ: bool = False
+    default: Any,
+    description: str | None,
+    *,
+    may_change: bool = False,
+    may_differ: bool = False,
+    option: tuple[str, str] | None = None,
 ) -> Any:
     """Return the field of a setting that need not be given.
 
@@ -70,9 +75,10 @@ def setting(
             training can be resumed with another value. docs/configuration.md says what it does.
         may_differ: runs that differ in nothing else are of one group, of which ``compare`` gives
             a mean.
+        option: the metavar and the help of the option that a setting of the search has.
     """
-    facts = {"may_change": may_change, "may_differ": may_differ}
-    given: Any = {name: True for name, value in facts.items() if value} or None
+    facts = {"may_change": may_change, "may_differ": may_differ, "option": option}
+    given: Any = {name: value for name, value in facts.items() if value} or None
     return Field(default, description=description, json_schema_extra=given)
 
 
@@ -173,8 +179,7 @@ def list_fields(mixins: Iterable[type[Section]]) -> dict[str, FieldInfo]:
 
 def find_owners(section: Section) -> set[str]:
     """Return the extensions that a section of settings, or one in it, belongs to."""
-    kind = type(section)
-    owners = set(filter(None, map(registry.owner_of, (kind, *kind.mixins))))
+    owners = set(filter(None, map(registry.owner_of, (type(section), *section.mixins))))
     for value in dict(section).values():
         if isinstance(value, Section):
             owners |= find_owners(value)

@@ -1,6 +1,6 @@
 """Options of ``translate`` that have several translations of a line written, and their scores."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from transformer_cli.base.errors import UsageError
@@ -42,8 +42,8 @@ class ScoreOptions(ExtraOptions):
             )
 
     def fingerprint(self) -> dict[str, str]:
-        """Return the number, as one best translation with its score is what --scores writes."""
-        return {} if self.count is None else {"n_best": str(self.count)}
+        """Return what decides the output; --scores writes what --n-best 1 does."""
+        return ExtraOptions.fingerprint(replace(self, n_best=self.count, scores=False))
 
     def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
         """Return a translator that finds as many, and writes them."""

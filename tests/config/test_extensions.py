@@ -50,7 +50,7 @@ def loud(monkeypatch: pytest.MonkeyPatch) -> None:
     vars(settings).update(Riddles=Riddles, Shouting=Shouting)
     manifest.provides = {  # type: ignore[attr-defined]
         "corpus": {"riddles": {"settings": "settings:Riddles"}},
-        "setting": {"tokenizer.shout": {"load": "settings:Shouting", "kinds": ("words",)}},
+        "tokenizer settings": {"shout": {"load": "settings:Shouting", "kinds": ("words",)}},
     }
     monkeypatch.setitem(sys.modules, "loud", ModuleType("loud"))
     monkeypatch.setitem(sys.modules, "loud.settings", settings)

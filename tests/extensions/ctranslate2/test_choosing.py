@@ -18,11 +18,14 @@ from transformer_cli.config.tokenizer_schema import (
     WordsConfig,
 )
 from transformer_cli.config.yaml import dump_config
+from transformer_cli.extensions.ctranslate2 import engine
 from transformer_cli.extensions.tokenizers.settings import (
     HuggingFaceConfig,
     SentencePieceFileConfig,
 )
+from transformer_cli.inference.engine import SearchOptions
 from transformer_cli.inference.loading import ComputeOptions, choose_engine
+from transformer_cli.inference.translation import never
 from transformer_cli.runs.directory import RunDirectory
 
 SUBWORDS = SentencePieceConfig(kind="sentencepiece")
@@ -95,6 +98,22 @@ def test_auto_is_torch_for_what_only_torch_has_and_where_ctranslate2_is_missing(
     assert choose_engine(run, ComputeOptions(device="cuda", precision="float32")) == "torch"
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     assert choose_engine(run, cpu) == "torch"
+
+
+def test_a_setting_of_the_search_that_ctranslate2_does_not_follow_needs_torch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "_FOLLOWED", {"beam_size", "batch_tokens", "max_length_ratio"})
+    config = Config(data=ToyData(kind="toy"), tokenizer=SUBWORDS)
+    (tmp_path / "config.yaml").write_text(dump_config(config))
+    run, cpu = RunDirectory(tmp_path), ComputeOptions(device="cpu")
+    assert choose_engine(run, cpu) == "ctranslate2"
+    assert choose_engine(run, replace(cpu, search={"length_penalty": None})) == "ctranslate2"
+    assert choose_engine(run, replace(cpu, search={"length_penalty": 1.0})) == "torch"
+    asked = SearchOptions(0, 1, (), DecodingConfig(length_penalty=1.0))
+    ctranslate2 = engine.CTranslate2Engine(None, [], [], max_positions=9)
+    with pytest.raises(UsageError, match=r"not support decoding\.length_penalty; use .* torch"):
+        ctranslate2.search([], [], asked, 1, print, never)
 
 
 def test_an_exported_model_is_searched_by_ctranslate2_unless_told_otherwise(

@@ -138,10 +138,10 @@ class CTranslate2Engine:
             progress(len(batch))
 
         limits = [min(limit, self.max_positions) for limit in max_lengths]
-        max_tokens = min(batch_tokens // options.beam_size, _BATCH_TOKENS)
+        max_tokens = min(batch_tokens // options.decoding.beam_size, _BATCH_TOKENS)
         # What greedy search writes is how it goes on beyond a limit, too. In int8, padding has an
         # effect on what is rounded.
-        is_greedy = options.beam_size == 1 and not options.with_scores
+        is_greedy = options.decoding.beam_size == 1 and not options.with_scores
         mixed = is_greedy and self.translator.compute_type == "float32"
         batches = _cut_batches([len(ids) for ids in sources], limits, max_tokens, mixed)
         with self._starting:  # batches of a later search come after those of this one
@@ -161,10 +161,10 @@ class CTranslate2Engine:
             # CTranslate2 adds EOS.
             [[self.src_names[number] for number in ids[:-1]] for ids in sources],
             asynchronous=True,
-            beam_size=options.beam_size,
-            num_hypotheses=options.beam_size,
+            beam_size=options.decoding.beam_size,
+            num_hypotheses=options.decoding.beam_size,
             length_penalty=_NO_PENALTY,
-            return_scores=options.with_scores or options.beam_size > 1,
+            return_scores=options.with_scores or options.decoding.beam_size > 1,
             return_end_token=True,
             disable_unk=UNK_ID in options.banned_ids,
             suppress_sequences=banned,

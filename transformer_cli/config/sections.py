@@ -153,12 +153,14 @@ def _restore(section: type[Section], mixins: tuple[type[Section], ...], state: A
 
 def _find_mixins(section: type[Section], keys: Collection[str]) -> list[type[Section]]:
     """Return the mixins that have those of ``keys`` that extensions add to a section."""
-    missing = keys - section.model_fields.keys()
-    found: list[type[Section]] = []
-    for entries in (registry.entries, registry.all_entries):  # the others' only if need be
-        if missing - list_fields(found).keys() and section.place is not None:
-            mixins = _list_mixins(section, entries(f"{section.place} settings").values())
-            found = [each for each in mixins if missing & each.model_fields.keys()]
+    unknown = keys - section.model_fields.keys()
+    if section.place is None or not unknown:
+        return []
+    for entries in (registry.entries, registry.all_entries):  # other packages are asked last
+        mixins = _list_mixins(section, entries(f"{section.place} settings").values())
+        found = [each for each in mixins if unknown & each.model_fields.keys()]
+        if list_fields(found).keys() >= unknown:
+            break
     return found
 
 

@@ -28,11 +28,7 @@ from transformer_cli.config.choices import (
 )
 from transformer_cli.config.decoding_schema import DecodingConfig
 from transformer_cli.inference.engine import SearchEngine
-from transformer_cli.inference.loading import (
-    ComputeOptions,
-    choose_engine,
-    load_translator,
-)
+from transformer_cli.inference.loading import ComputeOptions, choose_engine, load_translator
 from transformer_cli.inference.translation import Translation
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.runs.checkpoint import find_checkpoint

@@ -37,8 +37,13 @@ _AHEAD = 2
 # is to change no score; but with 0, CTranslate2 ends a beam as soon as the best hypothesis has
 # ended, where our search goes on until as many have ended as the beam holds.
 _NO_PENALTY = 1e-30
-_FOLLOWED = {"beam_size", "length_penalty", "batch_tokens", "max_length_ratio"}
-"""Settings of the search that ``TextTranslator`` follows, or this engine as torch does."""
+_FOLLOWED = {
+    "beam_size": True,
+    "length_penalty": True,
+    "batch_tokens": True,
+    "max_length_ratio": True,
+}
+"""Settings of the search that this engine or ``TextTranslator`` follows; True: as with torch."""
 
 
 @dataclass(frozen=True)
@@ -206,9 +211,10 @@ class CTranslate2Translator(TextTranslator[CTranslate2Engine]):
         return translate_ahead(self, chunks, n_best, first_line, watcher)
 
 
-def find_unsupported(decoding: DecodingConfig) -> list[str]:
-    """Return the settings of a search that only torch follows."""
-    return [*decoding.model_dump(exclude=_FOLLOWED, exclude_defaults=True)]
+def find_unsupported(decoding: DecodingConfig, as_torch: bool = False) -> list[str]:
+    """Return the settings of a search that this engine does not follow, or not ``as_torch``."""
+    followed = {name for name, is_same in _FOLLOWED.items() if is_same or not as_torch}
+    return [*decoding.model_dump(exclude=followed, exclude_defaults=True)]
 
 
 def _cut_batches(

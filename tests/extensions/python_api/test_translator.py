@@ -210,9 +210,10 @@ def test_settings_of_the_search_are_those_of_the_command(translator: Translator,
         translator.translate(LINES, **{name: least - 1})
 
 
-def test_a_setting_that_is_none_of_the_search_is_refused(translator: Translator) -> None:
-    with pytest.raises(TypeError, match=r"translate\(\) got an unexpected .* 'max_length_ratio'"):
-        translator.translate(LINES, max_length_ratio=3.0)
+@pytest.mark.parametrize("name", ["max_length_ratio", "n_best", "alignments", "method"])
+def test_what_is_no_setting_of_the_search_is_refused(translator: Translator, name: str) -> None:
+    with pytest.raises(TypeError, match=rf"translate\(\) got an unexpected .* '{name}'"):
+        translator.translate(LINES, **{name: 3})
 
 
 def test_numbers_less_than_one_are_refused(translator: Translator) -> None:

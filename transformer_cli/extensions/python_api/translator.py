@@ -7,7 +7,7 @@ import ctypes
 import os
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from numbers import Integral, Real
 from pathlib import Path
@@ -139,11 +139,11 @@ class Translator:
         translated = self._translate(
             "translate",
             lines,
+            search,
             beam_size=beam_size,
             batch_tokens=batch_tokens,
             tag=tag,
             prefixes=prefixes,
-            **search,
         )
         return [best.text for best, *_ in translated]
 
@@ -175,19 +175,20 @@ class Translator:
         return self._translate(
             "translate_n_best",
             lines,
+            search,
             n_best,
             alignments,
             beam_size=beam_size,
             batch_tokens=batch_tokens,
             tag=tag,
             prefixes=prefixes,
-            **search,
         )
 
     def _translate(
         self,
         method: str,
         lines: Iterable[str],
+        search: Mapping[str, Any],
         n_best: int | None = None,
         alignments: bool = False,
         *,
@@ -195,11 +196,11 @@ class Translator:
         batch_tokens: int | None,
         tag: str | None,
         prefixes: Iterable[str] | None,
-        **search: Any,
     ) -> list[list[Translation]]:
         """Check what a method was given, and translate; ``n_best`` None needs no scores."""
-        for name in search.keys() - DecodingConfig.options().keys():
-            raise TypeError(f"Translator.{method}() got an unexpected keyword argument {name!r}")
+        if unknown := [name for name in search if name not in DecodingConfig.options()]:
+            problem = f"got an unexpected keyword argument '{unknown[0]}'"
+            raise TypeError(f"Translator.{method}() {problem}")
         search = {"beam_size": beam_size, "batch_tokens": batch_tokens, **search}
         for name, value in search.items():
             if value is not None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -215,17 +216,30 @@ def test_settings_of_the_search_are_those_of_the_command(translator: Translator,
 def test_a_call_is_searched_by_an_engine_for_its_settings(
     training: Training, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    translator = Translator.load(training.run, device="cpu")
-    asked = []
+    load = Translator._get
+    used = []
 
     def choose(run: RunDirectory, options: ComputeOptions, **others: object) -> str:
-        asked.append(options.search)
-        return "torch"
+        return "torch" if "length_penalty" in options.search else "other"
+
+    def get(translator: Translator, engine: str) -> Any:
+        used.append(engine)
+        return load(translator, "torch")
 
     monkeypatch.setattr("transformer_cli.extensions.python_api.translator.choose_engine", choose)
-    for _ in range(2):
-        translator.translate(LINES, beam_size=3, length_penalty=2.5)
-    assert asked == [{"beam_size": 2, "length_penalty": 2.5}]
+    monkeypatch.setattr(Translator, "_get", get)
+    translator = Translator.load(training.run, device="cpu")
+    translator.translate(LINES, beam_size=3)
+    translator.translate(LINES, length_penalty=2.5)
+    assert used == ["other", "other", "torch"]
+
+
+@pytest.mark.parametrize("name", DecodingConfig.options())
+def test_a_model_that_is_loaded_needs_its_run_no_more(own_run: Path, name: str) -> None:
+    translator = Translator.load(own_run, device="cpu")
+    shutil.rmtree(own_run)
+    _, most = DecodingConfig.bounds(name)
+    assert len(translator.translate(LINES, **{name: most})) == len(LINES)
 
 
 @pytest.mark.parametrize("name", ["max_length_ratio", "n_best", "alignments", "method"])

@@ -18,7 +18,7 @@ LEFT, RIGHT = 190, 90
 """Space for the names and for the figures, in pixels."""
 
 _STYLE = """\
-text { font: 14px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; fill: #1f2328 }
+text { font: 14px system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; fill: #1f2328 }
 .title { font-weight: 600 }
 .bar { fill: #afb8c1 }
 .ours { fill: #0969da }
@@ -73,9 +73,10 @@ def draw(charts: Sequence[Chart]) -> str:
         for (name, figure), value in zip(chart.bars, values, strict=True):
             length = round((WIDTH - LEFT - RIGHT) * value / max(values))
             kind = "bar ours" if name.startswith(OURS) else "bar"
+            size = f'width="{length}" height="{BAR}"'
             parts.append(
                 f'<text x="{LEFT - 10}" y="{y + 16}" text-anchor="end">{escape(name)}</text>\n'
-                f'<rect class="{kind}" x="{LEFT}" y="{y}" width="{length}" height="{BAR}" rx="3"/>\n'
+                f'<rect class="{kind}" x="{LEFT}" y="{y}" {size} rx="3"/>\n'
                 f'<text x="{LEFT + length + 8}" y="{y + 16}">{figure}</text>\n'
             )
             y += BAR + GAP

@@ -26,6 +26,7 @@ from typing import NamedTuple
 
 from benchmarks.hostile_patterns import Shape, attacks, find_patterns
 from transformer_cli.base.errors import TransformerCliError
+from transformer_cli.base.registry import entries
 
 MOST_GROWTH = 2.5
 """Times as much for twice the size; a square takes four times as much."""
@@ -117,9 +118,11 @@ _XLIFF = (
     '<trans-unit id="1"><source>{}</source></trans-unit></body></file></xliff>'
 )
 _CUE = "1\n00:00:01,000 --> 00:00:02,000\n{}\n"
-_DOCUMENTS = {
+# A format of documents without a frame below gets text alone.
+_ENDINGS = [each.facts["endings"] for each in entries("document").values()]
+_DOCUMENTS = dict.fromkeys((endings[0][1:] for endings in _ENDINGS if endings), "{}") | {
     "po": _PO.replace('msgstr "{}"', 'msgstr ""'),
-    "xliff": _XLIFF,
+    "xlf": _XLIFF,
     "tmx": _TMX.replace("<seg>{}</seg></tuv></tu>", "<seg/></tuv></tu>"),
     "html": "<p>Ein Hund. {}</p>",
     "md": "Ein Hund. {}",

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from benchmarks.rounds import markdown_table
-from transformer_cli.extensions.checks.rules import FILTER_NAMES
+from transformer_cli.extensions.checks.rules import FILTER_NAMES, FilterSettings
 from transformer_cli.extensions.corpora.deciding import Filtering, decide, judge
 
 DEFAULTS: tuple[str, ...] = ("blank", "duplicates")
@@ -46,7 +46,8 @@ def score_filters(pairs: Sequence[tuple[str, str]], kinds: Sequence[str | None])
 
 def _taken(pairs: Sequence[tuple[str, str]], names: Collection[str]) -> np.ndarray:
     active = frozenset({"blank", *names})
-    filtering = Filtering(tuple(names), ("de", "en"), (active,), with_sides=False)
+    settings = FilterSettings(kind="corpus", src_lang="de", tgt_lang="en")
+    filtering = Filtering(tuple(names), settings, (active,), with_sides=False)
     return decide(filtering, judge(filtering, 0, pairs), np.zeros(len(pairs), np.int32)) >= 0
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -165,6 +166,16 @@ def test_every_option_has_help() -> None:
         for one in (command, *getattr(command, "commands", {}).values()):
             for parameter in one.params:
                 assert getattr(parameter, "help", None), f"{one.name} {parameter.name}"
+
+
+def test_each_mark_of_an_option_is_one_that_commands_ask_for_or_an_ending() -> None:
+    package = Path(transformer_cli.__file__).parent
+    code = "".join(path.read_text(encoding="utf-8") for path in package.rglob("*.py"))
+    asked = set(re.findall(r'\.marked\("(\w+)"\)', code))
+    kinds = (e.load() for name in COMMANDS for e in registry.entries(f"{name} options").values())
+    options = [get_args(each.type)[1] for kind in kinds for each in fields(kind)]
+    marks = {mark for option in options for mark in getattr(option, "marks", ())}
+    assert {mark for mark in marks - asked if not mark.startswith(".")} == set()
 
 
 def test_help_imports_nothing_heavy() -> None:

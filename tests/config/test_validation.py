@@ -62,7 +62,11 @@ def test_norwegian_is_a_language_and_paths_start_here() -> None:
             "x.yaml:4: decoding.q: unknown key; "
             "the keys are beam_size, length_penalty, batch_tokens, max_length_ratio",
         ),
-        ("training:\n  q: 3\n", "x.yaml:4: training.q: unknown key"),
+        (
+            "training:\n  q: 3\n",
+            "x.yaml:4: training.q: unknown key; an extension that has it may be missing; "
+            f"{registry.describe_installed()}",
+        ),
         (
             "training:\n  schedule:\n    kind: noam\n    warm_up: 3\n",
             "x.yaml:6: training.schedule.warm_up: unknown key for kind 'noam'; "

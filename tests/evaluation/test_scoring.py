@@ -16,7 +16,8 @@ from torch.nn import functional as F
 
 from transformer_cli.base.errors import CorpusError
 from transformer_cli.config.data_schema import ToyData
-from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig, TrainingConfig
+from transformer_cli.config.decoding_schema import DecodingConfig
+from transformer_cli.config.schema import Config, ModelConfig, TrainingConfig
 from transformer_cli.config.tokenizer_schema import WordsConfig
 from transformer_cli.data.batches import collate
 from transformer_cli.data.corpus import ParallelText

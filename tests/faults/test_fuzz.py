@@ -19,7 +19,8 @@ from hypothesis import HealthCheck, assume, given, settings, strategies as st
 from transformer_cli.base.errors import ConfigError, CorpusError, UsageError
 from transformer_cli.base.text_files import find_compressed_ending
 from transformer_cli.config.data_schema import ToyData
-from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig, TrainingConfig
+from transformer_cli.config.decoding_schema import DecodingConfig
+from transformer_cli.config.schema import Config, ModelConfig, TrainingConfig
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig, WordsConfig
 from transformer_cli.config.yaml import dump_config, load_config
 from transformer_cli.evaluation.scoring import TorchTranslator

@@ -24,7 +24,8 @@ from inference.translators import (
 from transformer_cli.base.errors import CheckpointError, RunError
 from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.config.data_schema import FilesData
-from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig
+from transformer_cli.config.decoding_schema import DecodingConfig
+from transformer_cli.config.schema import Config, ModelConfig
 from transformer_cli.config.tokenizer_schema import WordsConfig
 from transformer_cli.inference.engine import Hypothesis, SearchEngine
 from transformer_cli.inference.loading import ComputeOptions, load_torch_translator

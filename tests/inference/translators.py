@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from transformer_cli.config.data_schema import ToyData
-from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig, TrainingConfig
+from transformer_cli.config.decoding_schema import DecodingConfig
+from transformer_cli.config.schema import Config, ModelConfig, TrainingConfig
 from transformer_cli.config.tokenizer_schema import WordsConfig
 from transformer_cli.evaluation.scoring import TorchTranslator
 from transformer_cli.inference.engine import Hypothesis, SearchOptions

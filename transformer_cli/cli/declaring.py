@@ -22,7 +22,6 @@ from typing import (
     Any,
     ClassVar,
     Generic,
-    Literal,
     TypeVar,
     get_args,
 )
@@ -44,12 +43,13 @@ _LAST = ("Hardware", OTHERS)
 """Headings that follow all others in a command's help."""
 
 
-Mark = Literal["reads", "writes", "run", "torch", "lines", "scores"]
+Mark = str
 """What commands ask of an option, whichever extension has it.
 
-It names a path that is read, a file that is written, or a run; it needs the search of torch; it is
-for lines of text or of a table alone; or it says how many translations of a line are written as
-JSON, with their scores.
+"reads", "writes", "run": it names a path that is read, a file that is written, or a run. "torch":
+it needs the search of torch. "lines": it is for lines of text or of a table alone. "scores": it
+says how many translations of a line are written with their scores. An ending of files, as in
+".csv": each line that is written is one of such a file.
 """
 
 

@@ -131,9 +131,8 @@ def _evaluate(
     opened = trained_model.open_checkpoint(run, given.checkpoint)
     # One checkpoint throughout, whatever training makes the best one meanwhile.
     weights = given.checkpoint if run.exported else str(opened.path)
-    compute = loading.ComputeOptions(
-        "auto", given.device, given.precision, given.threads, given.beam_size
-    )
+    search = {"beam_size": given.beam_size}
+    compute = loading.ComputeOptions("auto", given.device, given.precision, given.threads, search)
     translator, searcher = loading.load_scorer(
         run, weights, compute, list(dict(given.marked("torch")))
     )

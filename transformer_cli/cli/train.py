@@ -145,13 +145,9 @@ def _preview(planned: "summary.PlannedTraining") -> str:
 def _run(planned: "summary.PlannedTraining") -> "tuple[sessions.Session, int | None]":
     """Train from the last checkpoint to the end, or until the signal that is returned."""
     run, trainer = planned.run, planned.trainer
+    fingerprint = tokenizer.fingerprint(run.tokenizer)
     session = sessions.Session(
-        planned.config,
-        run,
-        trainer,
-        tokenizer.fingerprint(run.tokenizer),
-        planned.validator,
-        planned.observers,
+        planned.config, run, trainer, fingerprint, planned.validator, planned.observers
     )
     if trainer.ranks.is_main:
         initialize.record_settings(run, planned.config, session.is_finished)

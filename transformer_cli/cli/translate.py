@@ -1,8 +1,8 @@
 """``transformer-cli translate``: its options, and how extensions add kinds of input."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.packages import lazy_imports
@@ -14,7 +14,8 @@ from transformer_cli.cli.declaring import (
     declared_by,
     option,
 )
-from transformer_cli.config.choices import HIGHEST_PENALTY, DecodingErrors
+from transformer_cli.config.choices import DecodingErrors
+from transformer_cli.config.decoding_schema import DecodingConfig
 
 with lazy_imports():
     from transformer_cli.base import files, locations
@@ -52,6 +53,19 @@ class FileOptions(CommandOptions):
     )
 
 
+def _with_settings(declared: type[CommandOptions]) -> Any:
+    """Add an option to a dataclass for each setting of the search that declares one."""
+    added: list[Any] = []
+    for name, (metavar, about) in DecodingConfig.options().items():
+        least, most = DecodingConfig.bounds(name)
+        described = option(metavar, f"{about}  [default: the run's]", min=least, max=most)
+        kind: Any = DecodingConfig.model_fields[name].annotation
+        added.append((name, Annotated[kind | None, described], None))
+    own = {"heading": vars(declared)["heading"]}
+    return make_dataclass(declared.__name__, added, bases=(declared,), frozen=True, namespace=own)
+
+
+@_with_settings
 @dataclass(frozen=True)
 class DecodingOptions(CommandOptions):
     """How the model searches."""
@@ -65,10 +79,11 @@ class DecodingOptions(CommandOptions):
     max_length: Annotated[
         int | None, option("N", "Most tokens of a translation.  [default: by its source]", min=1)
     ] = None
-    length_penalty: Annotated[
-        float | None,
-        option("A", "Higher favours length.  [default: the run's]", min=0.0, max=HIGHEST_PENALTY),
-    ] = None
+
+    @property
+    def search(self) -> dict[str, Any]:
+        """What the search's settings are given as; None: they stay the run's."""
+        return {key: getattr(self, key, None) for key in DecodingConfig.model_fields}
 
 
 @dataclass(frozen=True)

@@ -191,7 +191,7 @@ def load_translator(options: TranslateOptions) -> TextTranslator[SearchEngine]:
     """Load the run's model, to search as the options say."""
     run, checkpoint = RunDirectory(options.run), options.checkpoint
     compute = loading.ComputeOptions(
-        options.engine, options.device, options.precision, options.threads, options.beam_size
+        options.engine, options.device, options.precision, options.threads, options.search
     )
     needs = list(dict(options.marked("torch")))
     has_scores = bool(options.marked("scores"))  # which other engines have, but others
@@ -204,9 +204,7 @@ def load_translator(options: TranslateOptions) -> TextTranslator[SearchEngine]:
     is_named = compute.engine not in ("auto", "torch")
     with prefix_errors(f"--engine {compute.engine}: ") if is_named else nullcontext():
         translator = loading.load_translator(run, checkpoint, replace(compute, engine=engine))
-    keys = type(translator.decoding).model_fields  # those that have an option are taken from it
-    settings = {key: getattr(options, key) for key in keys if hasattr(options, key)}
-    return options.prepare(translator.with_search(max_length=options.max_length, **settings))
+    return options.prepare(translator.with_search(max_length=options.max_length, **options.search))
 
 
 def _write(

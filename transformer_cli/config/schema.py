@@ -9,14 +9,9 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, PositiveFloat, SerializeAsAny, model_validator
 
-from transformer_cli.config.choices import (
-    HIGHEST_PENALTY,
-    LARGEST_BEAM,
-    MOST_BATCH_TOKENS,
-    SelectName,
-    TokenizerName,
-)
+from transformer_cli.config.choices import SelectName, TokenizerName
 from transformer_cli.config.data_schema import DataConfig
+from transformer_cli.config.decoding_schema import DecodingConfig
 from transformer_cli.config.sections import (
     Count,
     CountOrZero,
@@ -273,25 +268,6 @@ class EvaluationConfig(Section):
         "sacreBLEU's tokenizer for BLEU. null: by the target language: zh for Chinese, "
         "ja-mecab for Japanese and ko-mecab for Korean, if they are installed, char where words "
         "have no spaces between them, else 13a",
-    )
-
-
-class DecodingConfig(Section):
-    """Search, unless the command line overrides it."""
-
-    beam_size: Annotated[int, Field(gt=0, le=LARGEST_BEAM)] = setting(
-        1, "beam size; 1 is greedy search"
-    )
-    length_penalty: Annotated[float, Field(ge=0.0, le=HIGHEST_PENALTY)] = setting(
-        0.6,
-        "alpha of Wu et al. 2016 (GNMT), equation 14: a higher value prefers longer "
-        "translations, 0 uses log-probabilities alone; beam search only",
-    )
-    batch_tokens: Annotated[int, Field(gt=0, le=MOST_BATCH_TOKENS)] = setting(
-        8192, "maximum source tokens in a batch, padding included, times the beam size"
-    )
-    max_length_ratio: Annotated[float, Field(gt=0.0, le=100.0)] = setting(
-        2.0, "maximum output length as a multiple of the source's tokens, plus 10"
     )
 
 

@@ -58,7 +58,12 @@ Language = Annotated[
 
 
 def setting(
-    default: Any, description: str | None, *, may_change: bool = False, may_differ: bool = False
+    default: Any,
+    description: str | None,
+    *,
+    may_change: bool = False,
+    may_differ: bool = False,
+    option: tuple[str, str] | None = None,
 ) -> Any:
     """Return the field of a setting that need not be given.
 
@@ -69,9 +74,10 @@ def setting(
             training can be resumed with another value. docs/configuration.md says what it does.
         may_differ: runs that differ in nothing else are of one group, of which ``compare`` gives
             a mean.
+        option: the metavar and the help of the option that a setting of the search has.
     """
-    facts = {"may_change": may_change, "may_differ": may_differ}
-    given: Any = {name: True for name, value in facts.items() if value} or None
+    facts = {"may_change": may_change, "may_differ": may_differ, "option": option}
+    given: Any = {name: value for name, value in facts.items() if value} or None
     return Field(default, description=description, json_schema_extra=given)
 
 
@@ -83,6 +89,8 @@ class Section(BaseModel):
     )
     place: ClassVar[str | None] = None
     """What the names of keys that extensions add begin with, "tokenizer" say; None: none can be."""
+    mixins: ClassVar[tuple[type["Section"], ...]] = ()
+    """What has the keys that extensions add, of those of this section that are used."""
 
     @model_validator(mode="wrap")
     @classmethod
@@ -132,7 +140,7 @@ def _mix(section: type[Section], *mixins: type[Section]) -> type[Section]:
         return _restore, (section, mixins, self.__getstate__())
 
     facts = {"__doc__": section.__doc__, "__module__": section.__module__, "__reduce__": reduce}
-    return type(section.__name__, (*mixins, section), facts)
+    return type(section.__name__, (*mixins, section), {**facts, "mixins": mixins})
 
 
 def _restore(section: type[Section], mixins: tuple[type[Section], ...], state: Any) -> Section:
@@ -159,7 +167,8 @@ def _fits(entry: registry.Entry, section: type[Section]) -> bool:
 
 def find_owners(section: Section) -> set[str]:
     """Return the extensions that a section of settings, or one in it, belongs to."""
-    owners = set(filter(None, map(registry.owner_of, type(section).__mro__)))
+    kind = type(section)
+    owners = set(filter(None, map(registry.owner_of, (kind, *kind.mixins))))
     for value in dict(section).values():
         if isinstance(value, Section):
             owners |= find_owners(value)

@@ -10,7 +10,8 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from transformer_cli.base.errors import ConfigError, did_you_mean
+from transformer_cli.base import registry
+from transformer_cli.base.errors import ConfigError, find_similar
 from transformer_cli.config import setting_tree as tree
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Kinds, Section, extend_fully, kind_of, list_added
@@ -107,16 +108,18 @@ def _explain_unknown(section: type[Section], keys: tree.Keys, is_config: bool) -
     if section is Config:
         allowed.insert(0, tree.BASE)
     place = tree.join_keys(keys[:-1])
-    own = [key for key in list_settings() if key.endswith(f".{name}")] if is_config else []
-    if place.startswith("data"):  # which keys these have is a matter of their kinds
-        own = [key for key in own if not key.startswith("data.")]
-    known = own[0] if len(set(own)) == 1 and own[0] != f"{place}.{name}" else None
-    text = "unknown key"
-    if "kind" in allowed:
-        text += f" for kind '{kind_of(section)}'"
-    listed = f"the keys are {', '.join(allowed)}" if len(allowed) <= _MAX_KEYS_LISTED else None
-    hint = f"did you mean '{known}'?" if known else did_you_mean(name, allowed) or listed
-    return f"{text}; {hint}" if hint else text
+    same = {key for key in list_settings() if key.endswith(f".{name}")} if is_config else set()
+    # Which keys those of data have is a matter of their kinds.
+    known = [key for key in same if not (place.startswith("data") and key.startswith("data."))]
+    text = f"unknown key for kind '{kind_of(section)}'" if "kind" in allowed else "unknown key"
+    elsewhere = known[0] if len(known) == 1 and known[0] != f"{place}.{name}" else None
+    if meant := elsewhere or find_similar(name, allowed):
+        return f"{text}; did you mean '{meant}'?"
+    if len(allowed) <= _MAX_KEYS_LISTED:
+        text += f"; the keys are {', '.join(allowed)}"
+    if section.place is not None and not same:
+        text += f"; an extension that has it may be missing; {registry.describe_installed()}"
+    return text
 
 
 def list_settings(section: type[Section] = Config, above: str = "") -> Iterator[str]:

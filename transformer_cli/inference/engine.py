@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Protocol
 
-from transformer_cli.config.schema import DecodingConfig
+from transformer_cli.config.decoding_schema import DecodingConfig
 
 MakeSampler = Callable[[Sequence[list[int]]], Callable[[Any, Any], tuple[Any, Any]]]
 """Returns what draws the next tokens for the sources of a batch: a ``Rank`` of search.py."""

@@ -1,7 +1,7 @@
 """Translators of trained runs and of exported models."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from transformer_cli.base.errors import UsageError
@@ -17,14 +17,15 @@ from transformer_cli.runs.directory import RunDirectory
 class ComputeOptions:
     """How a model is to search: the options of these names.
 
-    The beam size decides which engine is as good; ``TextTranslator.with_search`` sets it.
+    ``search`` has the settings of the search that are not the run's, or None. They decide which
+    engine is as good; ``TextTranslator.with_search`` sets them.
     """
 
     engine: str = "auto"
     device: DeviceName = "auto"
     precision: SearchPrecisionName = "auto"
     threads: int | None = None
-    beam_size: int | None = None
+    search: Mapping[str, Any] = field(default_factory=dict)
 
 
 def load_translator(
@@ -57,13 +58,13 @@ def load_scorer(
     """
     engine = choose_engine(run, options, needing_torch)
     if engine == "torch":
-        return load_torch_translator(run, checkpoint, options).with_search(options.beam_size), None
+        return load_torch_translator(run, checkpoint, options).with_search(**options.search), None
     is_int8 = options.precision == "int8"
     exact = load_torch_translator(
         run, checkpoint, replace(options, precision="float32") if is_int8 else options
     )
     searcher = load_translator(run, checkpoint, replace(options, engine=engine))
-    return exact.with_search(options.beam_size), searcher.with_search(options.beam_size)
+    return exact.with_search(**options.search), searcher.with_search(**options.search)
 
 
 def load_torch_translator(

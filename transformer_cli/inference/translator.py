@@ -8,8 +8,9 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.packages import __version__
-from transformer_cli.config.choices import LARGEST_BEAM, LONGEST_SOURCE, MOST_BATCH_TOKENS
-from transformer_cli.config.schema import Config, DecodingConfig
+from transformer_cli.config.choices import LONGEST_SOURCE
+from transformer_cli.config.decoding_schema import DecodingConfig
+from transformer_cli.config.schema import Config
 from transformer_cli.inference.engine import (
     Hypothesis,
     MakeSampler,
@@ -88,17 +89,13 @@ class TextTranslator(Generic[EngineT]):
         Raises:
             UsageError: one is larger than a configuration's may be.
         """
-        limits = {
-            "beam_size": (beam_size, LARGEST_BEAM),
-            "batch_tokens": (batch_tokens, MOST_BATCH_TOKENS),
-        }
-        for name, (value, most) in limits.items():
-            if value is not None and value > most:
-                raise UsageError(f"{value:,} is too large: at most {most:,}; lower `{name}`")
         given = {"beam_size": beam_size, "batch_tokens": batch_tokens, **others}
-        changes = {key: value for key, value in given.items() if value is not None}
-        decoding = self.decoding.model_copy(update=changes)
-        return replace(self, decoding=decoding, max_length=max_length or self.max_length)
+        for name, value in given.items():
+            _, most = DecodingConfig.bounds(name)
+            if value is not None and most is not None and value > most:
+                raise UsageError(f"{value:,} is too large: at most {most:,}; lower `{name}`")
+        max_length = max_length or self.max_length
+        return replace(self, decoding=self.decoding.changed(given), max_length=max_length)
 
     def extended_by(self, kind: "type[TextTranslator[Any]]", **attributes: Any) -> Self:
         """Return a copy that also has the methods of a subclass, which an extension defines.

@@ -78,15 +78,17 @@ class TrainingState(BaseModel):
     """``Trainer.window``, summed over all ranks."""
     seconds: FiniteFloat = 0.0  # time spent training, in all sessions
     unvalidated: bool = False  # whether the step still has to be validated
+    rank: FiniteFloat | None = None
+    """The step's ``Validation.rank``: a score, or the negative loss; None: it was not validated."""
     best_step: NonNegativeInt | None = None
-    best_rank: float = -1.0
-    """The best validation's ``Validation.rank``: a score, or the negative loss."""
+    best_rank: float = -1.0  # the best validation's
     best_loss: float = 0.0
     bad_validations: NonNegativeInt = 0  # validations since the best one
     averaged: list[str] = []  # paths of the checkpoints that this one is the mean of
 
     def add_validation(self, step: int, rank: float, loss: float) -> bool:
         """Return whether a validation is the best so far: of the highest rank, then lowest loss."""
+        self.rank = rank
         is_best = self.best_step is None or (rank, -loss) > (self.best_rank, -self.best_loss)
         if is_best:
             self.best_step, self.best_rank, self.best_loss = step, rank, loss
@@ -335,8 +337,7 @@ def find_checkpoint(directory: Path, which: str) -> Path:
             )
         if not path.is_dir():
             names = ["best", "last", AVERAGE, *(each.name for each in list_checkpoints(directory))]
-            hint = did_you_mean(which, names)
-            hint = f"; {hint}" if hint else ""
+            hint = f"; {hint}" if (hint := did_you_mean(which, names)) else ""
             raise MissingCheckpointError(
                 f"`checkpoint` {which}: neither best, last, average, one of {directory}, nor the "
                 f"path of one{hint}"
@@ -361,6 +362,7 @@ def prune_checkpoints(directory: Path, training: TrainingConfig) -> None:
     """Delete all checkpoints but those that the settings keep, and the best one."""
     checkpoints = list_checkpoints(directory)
     best_step = Checkpoint.open(checkpoints[-1]).load_state().best_step
-    for path in checkpoints[: -training.keep_last]:
-        if best_step is None or path != checkpoint_path(directory, best_step):
+    kept = {*map(parse_step, checkpoints[-training.keep_last :]), best_step}
+    for path in checkpoints:
+        if parse_step(path) not in kept:
             remove_directory(path)

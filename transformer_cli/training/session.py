@@ -155,8 +155,7 @@ class Session:
         self._began = self._measured_since = time.monotonic()
         self._first_step, self._seconds_before = self.trainer.step, self.state.seconds
         self._tokens_before = self.trainer.window[-1]
-        start_time = time.time() - self.state.seconds
-        self._notify("on_begin", self.run, self.trainer.step, start_time)
+        self._notify("on_begin", self.run, self.trainer.step, time.time() - self.state.seconds)
         if not self.is_finished:
             self._train(should_stop, show_step)
         self._notify("on_end")
@@ -199,7 +198,7 @@ class Session:
         if recording:
             self._record_training(result)
         self.state.step, self.state.epoch = result.step, result.epoch
-        self.state.unvalidated = validating
+        self.state.unvalidated, self.state.rank = validating, None
         began = time.monotonic()
         if saving:
             self._save()

@@ -9,6 +9,7 @@ from transformer_cli.base.errors import MissingExtraError
 from transformer_cli.extensions.checks.rules import (
     FILTER_NAMES,
     FilterPass,
+    FilterSettings,
     OutlierFilter,
     PairFilter,
     RepeatFilter,
@@ -16,17 +17,19 @@ from transformer_cli.extensions.checks.rules import (
 )
 from transformer_cli.extensions.corpora.deciding import Filtering, decide, judge
 
+DE_EN = FilterSettings(kind="corpus", src_lang="de", tgt_lang="en")
+
 
 def pair_filter(name: str) -> PairFilter:
-    found = build_filters([name], "de", "en")[-1]
+    found = build_filters([name], DE_EN)[-1]
     assert isinstance(found, PairFilter)
     assert found.name == name
     return found
 
 
 def test_filters_are_built_in_the_order_of_the_schema_and_blank_always() -> None:
-    assert [each.name for each in build_filters(FILTER_NAMES[::-1], "de", "en")] == [*FILTER_NAMES]
-    assert [each.name for each in build_filters(["numbers"], "de", "en")] == ["blank", "numbers"]
+    assert [each.name for each in build_filters(FILTER_NAMES[::-1], DE_EN)] == [*FILTER_NAMES]
+    assert [each.name for each in build_filters(["numbers"], DE_EN)] == ["blank", "numbers"]
 
 
 REJECTED: dict[str, list[tuple[str, str]]] = {
@@ -119,8 +122,9 @@ def test_pairs_that_a_filter_rejects_and_keeps(name: str) -> None:
 
 
 def test_a_language_that_is_not_known_is_not_judged() -> None:
+    settings = FilterSettings(kind="corpus", src_lang="tlh", tgt_lang="qya")
     for name in ("script", "language"):
-        (_, each) = build_filters([name], "tlh", "qya")
+        (_, each) = build_filters([name], settings)
         assert isinstance(each, PairFilter)
         assert not each.rejects("Мужчина бежит быстро по дороге", "Мужчина бежит быстро по дороге")
 
@@ -136,7 +140,7 @@ def test_a_language_that_is_not_known_is_not_judged() -> None:
 def test_pairs_that_count_as_the_same(
     name: str, like: tuple[str, str], unlike: tuple[str, str]
 ) -> None:
-    (_, each) = build_filters([name], "de", "en")
+    (_, each) = build_filters([name], DE_EN)
     assert isinstance(each, RepeatFilter)
     key = each.key("Ein Hund.", "A dog.")
     assert each.key(*like) == key
@@ -144,7 +148,7 @@ def test_pairs_that_count_as_the_same(
 
 
 def test_folding_keeps_what_makes_lines_differ() -> None:
-    (_, each) = build_filters(["duplicates_folded"], "hi", "en")
+    (_, each) = build_filters(["duplicates_folded"], DE_EN)
     assert isinstance(each, RepeatFilter)
     assert each.key("12", "12") != each.key("13", "13")
     assert each.key("की", "of") != each.key("का", "of")  # they differ in a vowel sign
@@ -152,7 +156,7 @@ def test_folding_keeps_what_makes_lines_differ() -> None:
 
 @pytest.mark.parametrize("name", ["length", "length_ratio"])
 def test_lengths_are_judged_by_the_corpus_itself(name: str) -> None:
-    (_, each) = build_filters([name], "de", "en")
+    (_, each) = build_filters([name], DE_EN)
     assert isinstance(each, OutlierFilter)
     draw = np.random.default_rng(1)
     words = draw.integers(4, 20, 2000)
@@ -175,18 +179,18 @@ def test_a_package_that_is_missing_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, "py3langid", None)
     with pytest.raises(MissingExtraError, match=f"filter '{name}': needs the package {package}"):
-        build_filters([name], "de", "en")
+        build_filters([name], DE_EN)
 
 
 def test_filters_that_judge_alone_agree_with_a_corpus_filtered_by_each() -> None:
     pairs = [("", "a"), ("a b", "c"), ("a b", "c"), ("да да да", "yes"), ("", "a"), ("a b", "c")]
     names: list[str] = ["script", "length_ratio", "duplicates"]
-    both = FilterPass(build_filters(names, "de", "en"))
+    both = FilterPass(build_filters(names, DE_EN))
     both.add(pairs)
     masks = list(both.rejected())
     for place, name in enumerate(names, start=1):
         active = frozenset[str](("blank", name))
-        filtering = Filtering((name,), ("de", "en"), (active,), with_sides=False)
+        filtering = Filtering((name,), (DE_EN), (active,), with_sides=False)
         reasons = decide(filtering, judge(filtering, 0, pairs), np.zeros(len(pairs), np.int32))
         assert masks[place].tolist() == (reasons == 1).tolist()
     assert both.details[0] == {0: "source", 4: "source"}

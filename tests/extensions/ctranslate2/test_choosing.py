@@ -10,7 +10,8 @@ import torch
 
 from transformer_cli.base.errors import UsageError
 from transformer_cli.config.data_schema import ToyData
-from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig
+from transformer_cli.config.decoding_schema import DecodingConfig
+from transformer_cli.config.schema import Config, ModelConfig
 from transformer_cli.config.tokenizer_schema import (
     SentencePieceConfig,
     TokenizerConfig,
@@ -48,10 +49,14 @@ LEARNED = ModelConfig(positions="learned")
         (ComputeOptions(precision="bfloat16"), {}, "torch"),
         (ComputeOptions(device="cuda"), {}, "torch"),
         (ComputeOptions(engine="ctranslate2", precision="bfloat16"), {}, "ctranslate2"),
-        (ComputeOptions(beam_size=5), {}, "ctranslate2"),
+        (ComputeOptions(search={"beam_size": 5}), {}, "ctranslate2"),
         (ComputeOptions(), {"tokenizer": WordsConfig(kind="words")}, "torch"),
         *(
-            (ComputeOptions(beam_size=option), {"tokenizer": each, "decoding": setting}, chosen)
+            (
+                ComputeOptions(search={"beam_size": option}),
+                {"tokenizer": each, "decoding": setting},
+                chosen,
+            )
             for each in WITH_UNK
             for option, setting, chosen in (
                 (None, DecodingConfig(beam_size=1), "ctranslate2"),

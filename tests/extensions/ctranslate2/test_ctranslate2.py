@@ -16,7 +16,8 @@ from torch.nn.utils.rnn import pad_sequence
 from transformer_cli.base.errors import CheckpointError, TransformerCliError, UsageError
 from transformer_cli.config.choices import LONGEST_SOURCE, PrecisionName, Quantization
 from transformer_cli.config.data_schema import ToyData
-from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig, TrainingConfig
+from transformer_cli.config.decoding_schema import DecodingConfig
+from transformer_cli.config.schema import Config, ModelConfig, TrainingConfig
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.evaluation.scoring import TorchTranslator

@@ -126,7 +126,8 @@ def pair(training: Training, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_signal_to_one_rank_stops_all_with_a_checkpoint(
     training: Training, tmp_path: Path, pair: Path, rank: int, number: int
 ) -> None:
-    ask = partial(signal_rank, rank, "trainer:Trainer._update", 19, number)
+    # Asked during step 18, so that step 19 is the last, which is not due for a checkpoint.
+    ask = partial(signal_rank, rank, "trainer:Trainer._update", 18, number)
     command = small_training(training, tmp_path / "run")
     stopped = run_ranks(2, *command, before=ask)
     assert stopped[rank].code == 128 + number

@@ -19,7 +19,8 @@ from extensions.exchange.marian_files import import_directory
 from transformer_cli.base import registry
 from transformer_cli.base.errors import UsageError
 from transformer_cli.config.data_schema import ToyData
-from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig
+from transformer_cli.config.decoding_schema import DecodingConfig
+from transformer_cli.config.schema import Config, ModelConfig
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig, TokenizerSection
 from transformer_cli.extensions.constraints.reserved import ReservedTokenizers
 from transformer_cli.extensions.exchange.formats import INTERFACE, check_expressible

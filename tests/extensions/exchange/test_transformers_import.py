@@ -14,7 +14,7 @@ from extensions.exchange.marian_files import (
     import_directory,
     write_tokenizer,
 )
-from transformer_cli.config.schema import DecodingConfig
+from transformer_cli.config.decoding_schema import DecodingConfig
 from transformer_cli.inference.engine import SearchOptions
 from transformer_cli.inference.search import search
 from transformer_cli.inference.translator import rank

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from transformer_cli.base import registry
 from transformer_cli.base.errors import CheckpointError, ConfigError, RunError
 from transformer_cli.config.data_schema import FilePair, FilesData
 from transformer_cli.config.yaml import load_config
@@ -241,6 +242,22 @@ def test_tags_and_weights_that_would_be_lost_are_refused(directory: Path, key: s
     refusal = _refusal(directory, file).rpartition("/")[2]
     assert refusal.startswith(f"marked.yaml:{line}: {key}: a student's text is read as plain lines")
     assert ("transformer-cli clean CONFIG -o DIR" in refusal) == ("more" not in key)
+
+
+@pytest.mark.parametrize(
+    ("extension", "settings", "key"),
+    [
+        ("n_best", "forward: {n_best: 2, keep: nearest}\n", "forward.n_best"),
+        ("sampling", "back: {teachers: [../en_de.yaml], sample: true}\n", "back.sample"),
+    ],
+)
+def test_a_missing_extension_is_named(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, extension: str, settings: str, key: str
+) -> None:
+    monkeypatch.setattr(registry, "is_installed", lambda name: name != extension)
+    refusal = _refusal(directory, f"teachers: [../de_en.yaml]\nstudent: ../de_en.yaml\n{settings}")
+    missing = registry.describe_missing("extension", extension)
+    assert refusal == f":3: {key}: {missing}"
 
 
 def test_a_student_replays_nothing(directory: Path) -> None:

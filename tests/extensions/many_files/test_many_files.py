@@ -450,12 +450,12 @@ def test_a_memory_that_is_not_there_is_told_before_the_model_is_loaded(
 
 
 def test_a_file_that_is_no_text_among_many(training: Training, here: Path) -> None:
-    (here / "in" / "settings.json").write_text("{}")
+    (here / "in" / "settings.ini").write_text("[a]")
     refused = translate(training, here)
-    assert_refused(refused, 2, "settings.json: its lines are not sentences", "-i 'in/*.txt'")
+    assert_refused(refused, 2, "settings.ini: its lines are not sentences", "-i 'in/*.txt'")
     (here / "in" / "page.md").write_text("1\n")
     refused = translate(training, here)
-    assert_refused(refused, 2, "settings.json: its lines are not sentences", "-i 'in/*.md'")
+    assert_refused(refused, 2, "settings.ini: its lines are not sentences", "-i 'in/*.md'")
     assert not (here / "out").exists()
 
 

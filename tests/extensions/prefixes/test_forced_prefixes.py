@@ -23,7 +23,7 @@ from inference.test_search import (
 from inference.translators import LINES, numbers, random_translator
 
 from transformer_cli.base.errors import InputError
-from transformer_cli.config.schema import DecodingConfig
+from transformer_cli.config.decoding_schema import DecodingConfig
 from transformer_cli.evaluation.scoring import TorchTranslator
 from transformer_cli.extensions.prefixes.forced_prefixes import (
     ForcedPrefixes,

@@ -38,6 +38,7 @@ from transformer_cli.extensions.checks.rules import (
     STRICT_SHARE,
     WARNING_SHARES,
     FilterPass,
+    FilterSettings,
     build_filters,
 )
 from transformer_cli.extensions.checks.shift import Shift
@@ -172,10 +173,11 @@ class SplitCheck:
         self.pairs = 0
         self._source = source
         self._training = training
-        languages = (config.data.src_lang, config.data.tgt_lang)
-        rules = set(WARNING_SHARES) - ({"identical"} if are_close(*languages) else set())
+        settings = FilterSettings.of(config.data)
+        may_copy = are_close(settings.src_lang, settings.tgt_lang)
+        rules = set(WARNING_SHARES) - ({"identical"} if may_copy else set())
         typical: FilterPass | None = training[0]._rules if training else None
-        self._rules: FilterPass = FilterPass(build_filters(rules, *languages), typical=typical)
+        self._rules: FilterPass = FilterPass(build_filters(rules, settings), typical=typical)
 
     def read(self) -> list[BlockStats]:
         """Read and check the split; return its blocks' statistics.

@@ -1,6 +1,7 @@
 """Rules of what is wrong with pairs: corpora are filtered by them, and ``check`` reports them.
 
-A new rule is an entry in ``_RULES``: settings, their schema and messages take the names from there.
+A new rule is an entry in ``_RULES``, and its parameter, if it has one, is a field of
+``FilterSettings``: settings, their schema and messages take them from there.
 
 A pass looks at each pair once. Of a corpus that is filtered, ``deciding.py`` decides by what was
 noted; where a text is only checked, each filter does so by itself.
@@ -14,11 +15,12 @@ from dataclasses import dataclass
 from functools import cache, partial
 from itertools import islice
 from operator import or_
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from transformer_cli.base.packages import import_extra
+from transformer_cli.config.data_schema import DataSection
 from transformer_cli.config.languages import base_language
 from transformer_cli.extensions.checks.digests import digest, find_repeated, is_among
 from transformer_cli.extensions.checks.folding import Dropping
@@ -140,23 +142,34 @@ class OutlierFilter(_Filter):
 Filter = PairFilter | RepeatFilter | OutlierFilter
 
 
+class FilterSettings(DataSection):
+    """The settings that filters depend on: the languages, and parameters of filters.
+
+    A field that is added here is a key of data of kind ``corpus``.
+    """
+
+    @classmethod
+    def of(cls, data: DataSection) -> Self:
+        """Return those of data of any kind; parameters that it does not have are the defaults."""
+        return cls.model_validate({key: value for key, value in data if key in cls.model_fields})
+
+
 @dataclass(frozen=True)
-class LanguageRule:
-    """Makes a filter that depends on the languages, or needs an extra."""
+class DependentRule:
+    """Makes a filter that depends on settings, or needs an extra."""
 
     name: str
-    build: Callable[[str, str], Filter]
-    """(source language, target language) -> the filter"""
+    build: Callable[[FilterSettings], Filter]
 
 
-def build_filters(names: Collection[str], src_lang: str, tgt_lang: str) -> list[Filter]:
+def build_filters(names: Collection[str], settings: FilterSettings) -> list[Filter]:
     """Return ``blank`` and the filters of these names, in the order in which they are applied.
 
     Raises:
         MissingExtraError: a filter needs a package that is not installed.
     """
     return [
-        rule.build(src_lang, tgt_lang) if isinstance(rule, LanguageRule) else rule
+        rule.build(settings) if isinstance(rule, DependentRule) else rule
         for rule in _RULES
         if rule.name == "blank" or rule.name in names
     ]
@@ -277,8 +290,8 @@ def _find_blank(src: str, tgt: str) -> str:
     return "both sides" if len(sides) == 2 else "".join(sides)
 
 
-def _build_script(src_lang: str, tgt_lang: str) -> PairFilter:
-    src_check, tgt_check = ScriptCheck(src_lang), ScriptCheck(tgt_lang)
+def _build_script(settings: FilterSettings) -> PairFilter:
+    src_check, tgt_check = ScriptCheck(settings.src_lang), ScriptCheck(settings.tgt_lang)
 
     def find(src: str, tgt: str) -> str:
         scripts = (src_check.foreign_script(src), tgt_check.foreign_script(tgt))
@@ -298,11 +311,10 @@ def _find_damage(src: str, tgt: str) -> str:
     return found[0] if found[0].isprintable() else f"U+{ord(found[0][-1]):04X}"
 
 
-def _build_language(
-    name: str, what: str, skip_short: bool, src_lang: str, tgt_lang: str
-) -> PairFilter:
+def _build_language(name: str, what: str, skip_short: bool, settings: FilterSettings) -> PairFilter:
     import_extra("py3langid", "clean", f"data.filters: filter '{name}'")
-    src_check, tgt_check = (_LanguageCheck(code, skip_short) for code in (src_lang, tgt_lang))
+    languages = settings.src_lang, settings.tgt_lang
+    src_check, tgt_check = (_LanguageCheck(code, skip_short) for code in languages)
     return PairFilter(
         name,
         f"{what} is most likely in another language than it should be",
@@ -311,7 +323,7 @@ def _build_language(
 
 
 # In the order in which they are applied.
-_RULES: tuple[Filter | LanguageRule, ...] = (
+_RULES: tuple[Filter | DependentRule, ...] = (
     PairFilter("blank", "a side has nothing but invisible characters", _find_blank),
     PairFilter(
         "encoding",
@@ -324,7 +336,7 @@ _RULES: tuple[Filter | LanguageRule, ...] = (
         "the target is the source, and is not short",
         is_copy,
     ),
-    LanguageRule("script", _build_script),
+    DependentRule("script", _build_script),
     PairFilter(
         "markup",
         "the sides have different tags, placeholders or numbers of URLs",
@@ -333,11 +345,11 @@ _RULES: tuple[Filter | LanguageRule, ...] = (
     PairFilter(
         "numbers", "the sides have different numbers, however they are written", _differ_in_numbers
     ),
-    LanguageRule(
+    DependentRule(
         "language", partial(_build_language, "language", "a side that is not short", True)
     ),
     # Short sides are often misjudged.
-    LanguageRule(
+    DependentRule(
         "language_short",
         partial(_build_language, "language_short", "a side, even a short one,", False),
     ),

@@ -76,3 +76,6 @@ class TranslateClusterOptions(ClusterOptions):
         if self.cluster is not None:
             problem = "translates many files; name a directory or a pattern with -i"
             raise UsageError(f"translate: --cluster {problem}")
+
+    def check_one(self, given: Any) -> None:
+        """Accept each of many files."""

@@ -23,6 +23,7 @@ from transformer_cli.extensions.checks.folding import fold_side
 from transformer_cli.extensions.checks.rules import (
     Filter,
     FilterPass,
+    FilterSettings,
     Pairs,
     RepeatFilter,
     build_filters,
@@ -40,7 +41,7 @@ class Filtering:
     """The filters of a corpus, as they are sent to workers."""
 
     names: tuple[str, ...]
-    languages: tuple[str, str]
+    settings: FilterSettings
     active: tuple[frozenset[str], ...]
     """Names of the filters of each source."""
     with_sides: bool
@@ -49,12 +50,12 @@ class Filtering:
     @property
     def filters(self) -> list[Filter]:
         """All filters, in the order in which they are applied."""
-        return _build(self.names, *self.languages)
+        return _build(self.names, self.settings)
 
 
 @cache  # some take half a second
-def _build(names: tuple[str, ...], src_lang: str, tgt_lang: str) -> list[Filter]:
-    return build_filters(names, src_lang, tgt_lang)
+def _build(names: tuple[str, ...], settings: FilterSettings) -> list[Filter]:
+    return build_filters(names, settings)
 
 
 def judge(filtering: Filtering, source: int, pairs: Pairs) -> list[np.ndarray]:

@@ -51,18 +51,18 @@ class TableOptions(InputOptions):
         return tables.find_text(given.input_, self.src_column, self.src_field)
 
     def check(self, given: TranslateOptions) -> None:
-        written = format_of(given.output)
+        written = plain_text.ending_of(given.output)
         if given.kind is self:
             self.check_one(given)
             own = self.find_text(given).format
-            if written not in (None, own):
+            if written in TABLES and written != f".{own}":
                 problem = f"rows of {given.input_} are written as {own.upper()}"
                 raise UsageError(f"translate: -o: {problem}; give a name that ends with .{own}")
-        elif written and (written == "tsv" or not given.marked("scores")):
+        elif written in TABLES and not given.marked(written):
             raise UsageError(f"translate: -o {given.output}: lines of text are no table; rename -o")
 
     def check_one(self, given: TranslateOptions) -> None:
-        as_json = given.marked("scores") if given.kind is self else []
+        as_json = given.marked(".jsonl") if given.kind is self else []
         if as_json and self.find_text(given).format == "tsv":
             problem = f"{as_json[0][0]} writes JSON, which TSV cannot hold"
             raise UsageError(f"translate: {given.input_}: {problem}; save it as JSONL")

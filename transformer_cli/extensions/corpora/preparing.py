@@ -24,7 +24,7 @@ from transformer_cli.base.errors import CorpusError
 from transformer_cli.base.messages import show_progress
 from transformer_cli.base.workers import SerialExecutor, find_executor
 from transformer_cli.base.writing import remove_leftovers
-from transformer_cli.extensions.checks.rules import FILTER_NAMES, Filter
+from transformer_cli.extensions.checks.rules import FILTER_NAMES, Filter, FilterSettings
 from transformer_cli.extensions.corpora import prepared
 from transformer_cli.extensions.corpora.concatenated import ConcatenatedSources
 from transformer_cli.extensions.corpora.deciding import (
@@ -153,7 +153,7 @@ def write_corpus(
         next(reader.pairs(), None)
     filtering = Filtering(
         names=tuple(sorted({name for source in sources for name in source.filters})),
-        languages=(data.src_lang, data.tgt_lang),
+        settings=FilterSettings.of(data),
         active=tuple(frozenset({"blank", *source.filters}) for source in sources),
         with_sides=data.split is not None,
     )

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -15,9 +15,8 @@ from pydantic import (
     WithJsonSchema,
     model_validator,
 )
-from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, core_schema
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from transformer_cli.base.packages import lazy_imports
 from transformer_cli.config.data_schema import DataSection, TextFiles
 from transformer_cli.config.sections import (
     Count,
@@ -29,9 +28,7 @@ from transformer_cli.config.sections import (
     setting,
 )
 from transformer_cli.config.setting_tree import describe_value
-
-with lazy_imports():
-    from transformer_cli.extensions.checks import rules
+from transformer_cli.extensions.checks.rules import FILTER_NAMES, FilterSettings
 
 
 @dataclass(frozen=True)
@@ -81,28 +78,10 @@ TagName = Annotated[str, Matching(TAG_PATTERN, "at most 32 letters, digits, - an
 MAX_WEIGHT = 1000.0
 """How often a pair may be drawn in an epoch."""
 
-
-class _AmongFilters:
-    """Annotates the name of a filter; what knows them all is loaded as one is read."""
-
-    def _check(self, name: object) -> object:
-        if name in rules.FILTER_NAMES:
-            return name
-        *others, last = map(repr, rules.FILTER_NAMES)
-        raise PydanticKnownError("literal_error", {"expected": f"{', '.join(others)} or {last}"})
-
-    def __get_pydantic_core_schema__(self, _: Any, __: GetCoreSchemaHandler) -> CoreSchema:
-        """Check the name."""
-        return core_schema.no_info_plain_validator_function(self._check)
-
-    def __get_pydantic_json_schema__(
-        self, _: CoreSchema, __: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        """List the names."""
-        return {"type": "string", "enum": [*rules.FILTER_NAMES]}
-
-
-FilterName = Annotated[str, _AmongFilters()]
+if TYPE_CHECKING:
+    FilterName = str
+else:
+    FilterName = Literal[FILTER_NAMES]
 
 
 def _read_column(value: object) -> object:
@@ -318,7 +297,7 @@ class SplitConfig(Section):
     )
 
 
-class CorpusData(ReplaySettings, DataSection):
+class CorpusData(ReplaySettings, FilterSettings):
     """Parallel text from sources of several formats, filtered and split."""
 
     kind: Literal["corpus"]

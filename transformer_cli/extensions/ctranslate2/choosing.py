@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from transformer_cli.base.errors import RunError, UsageError
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.config.choices import DeviceName
+from transformer_cli.config.decoding_schema import DecodingConfig
 from transformer_cli.config.schema import Config
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.config.yaml import load_config
+from transformer_cli.extensions.ctranslate2.engine import find_unsupported
 from transformer_cli.inference.loading import ComputeOptions
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.tokenizer import describe_codecs, find_codec
@@ -86,7 +88,9 @@ def _is_as_good(run: RunDirectory, options: ComputeOptions) -> bool:
     """Return whether CTranslate2 is here, and writes torch's text on a CPU."""
     if options.precision == "bfloat16":
         return False  # the engines round at other places
-    if not (_writes_same_text(run.load_config(), options.beam_size) and _is_cpu(options.device)):
+    config = run.load_config()
+    decoding = config.decoding.changed(options.search)
+    if not (_writes_same_text(config, decoding) and _is_cpu(options.device)):
         return False
     try:
         import ctranslate2  # noqa: F401
@@ -95,10 +99,12 @@ def _is_as_good(run: RunDirectory, options: ComputeOptions) -> bool:
     return True
 
 
-def _writes_same_text(config: Config, beam_size: int | None) -> bool:
+def _writes_same_text(config: Config, decoding: DecodingConfig) -> bool:
     """Return whether CTranslate2's translations are those of torch, in float32."""
     # Its table of positions may be too short.
-    if config.model.positions != "learned" and config.decoding.max_length_ratio > 2:
+    if config.model.positions != "learned" and decoding.max_length_ratio > 2:
+        return False
+    if find_unsupported(decoding):
         return False
     # Its probabilities leave out tokens that are never written. One of them, <unk>, is likely where
     # training targets had it; then the scores that beam search compares are others. They have none
@@ -108,7 +114,7 @@ def _writes_same_text(config: Config, beam_size: int | None) -> bool:
     searches_again = any(
         find_codec(each).searches_again(config) for each in describe_codecs(config)
     )
-    is_greedy = (beam_size or config.decoding.beam_size) == 1 and not searches_again
+    is_greedy = decoding.beam_size == 1 and not searches_again
     return spells_all or (is_greedy and tokenizer.kind != "words")
 
 

@@ -18,6 +18,7 @@ from transformer_cli.base.files import read_small
 from transformer_cli.base.packages import import_extra
 from transformer_cli.base.workers import count_cores
 from transformer_cli.config.choices import MOST_THREADS, SearchPrecisionName
+from transformer_cli.config.decoding_schema import DecodingConfig
 from transformer_cli.config.schema import ModelConfig
 from transformer_cli.inference.engine import Hypothesis, SearchOptions, describe_versions
 from transformer_cli.inference.translation import NOBODY, Translation, Watcher
@@ -36,6 +37,8 @@ _AHEAD = 2
 # is to change no score; but with 0, CTranslate2 ends a beam as soon as the best hypothesis has
 # ended, where our search goes on until as many have ended as the beam holds.
 _NO_PENALTY = 1e-30
+_FOLLOWED = {"beam_size", "length_penalty", "batch_tokens", "max_length_ratio"}
+"""Settings of the search that ``TextTranslator`` follows, or this engine as torch does."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,10 @@ class CTranslate2Engine:
         """
         if options.constraints or options.sampler:
             raise UsageError("`engine` ctranslate2: neither constrains what is written nor samples")
+        if lacking := find_unsupported(options.decoding):
+            raise UsageError(
+                f"`engine` ctranslate2: does not support decoding.{lacking[0]}; use `engine` torch"
+            )
         outputs: list[list[Hypothesis]] = [[] for _ in sources]
         waiting: deque[tuple[list[int], list[Any]]] = deque()
 
@@ -197,6 +204,11 @@ class CTranslate2Translator(TextTranslator[CTranslate2Engine]):
         from transformer_cli.extensions.ctranslate2.running_ahead import translate_ahead
 
         return translate_ahead(self, chunks, n_best, first_line, watcher)
+
+
+def find_unsupported(decoding: DecodingConfig) -> list[str]:
+    """Return the settings of a search that only torch follows."""
+    return [*decoding.model_dump(exclude=_FOLLOWED, exclude_defaults=True)]
 
 
 def _cut_batches(

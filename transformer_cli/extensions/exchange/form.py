@@ -15,8 +15,9 @@ from transformer_cli.base.errors import TransformerCliError, UsageError
 from transformer_cli.base.locations import open_regular
 from transformer_cli.base.packages import import_extra
 from transformer_cli.config.choices import HIGHEST_PENALTY, LARGEST_BEAM
+from transformer_cli.config.decoding_schema import DecodingConfig
 from transformer_cli.config.languages import normalize_language
-from transformer_cli.config.schema import DecodingConfig, ModelConfig
+from transformer_cli.config.schema import ModelConfig
 from transformer_cli.config.sections import DropoutRate, Layers, Width
 from transformer_cli.config.setting_tree import describe_value, shorten
 from transformer_cli.extensions.exchange import hub_model

@@ -91,7 +91,8 @@ def compare(
     devices.use_threads(threads)
     torch_device = devices.choose_device(device)
     torch_precision = devices.choose_precision(precision, torch_device)
-    compute = loading.ComputeOptions("auto", device, precision, threads, beam_size)
+    search = {"beam_size": beam_size}
+    compute = loading.ComputeOptions("auto", device, precision, threads, search)
     reports = [
         {
             "split": name,
@@ -159,7 +160,7 @@ def _translate(
     run: "compared_runs.ComparedRun", text: "corpus.ParallelText", compute: "loading.ComputeOptions"
 ) -> list[str]:
     translator = loading.load_translator(run.directory, str(run.checkpoint), compute)
-    translator = translator.with_search(run.config.decoding.beam_size)
+    translator = translator.with_search(**compute.search)
     with bar(len(text), run.name, " sentences") as sentences:
         return translator.translate(
             text.src,

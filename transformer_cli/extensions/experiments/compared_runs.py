@@ -77,9 +77,8 @@ def distinct_names(paths: Sequence[Path]) -> list[str]:
 def _open(name: str, run: RunDirectory, which: str, beam_size: int | None) -> ComparedRun:
     run.check_not_exported()
     config = run.load_config()
-    if beam_size is not None:
-        decoding = config.decoding.model_copy(update={"beam_size": beam_size})
-        config = config.model_copy(update={"decoding": decoding})
+    decoding = config.decoding.changed({"beam_size": beam_size})
+    config = config.model_copy(update={"decoding": decoding})
     path = find_checkpoint(run.checkpoints, which)
     tokenizer = fingerprint(run.tokenizer)
     step = Checkpoint.open(path, tokenizer).load_state().step

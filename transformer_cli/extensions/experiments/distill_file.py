@@ -32,6 +32,12 @@ from transformer_cli.runs.initialize import describe_refused
 Teachers = Annotated[list[str], Field(min_length=1)]
 
 
+def _check_installed(extension: str, key: str) -> None:
+    """Raise ValueError if the extension that a setting needs is missing."""
+    if not registry.is_installed(extension):
+        raise ValueError(f"{key}: {registry.describe_missing('extension', extension)}")
+
+
 class Translated(Section):
     """Text to translate for the student."""
 
@@ -70,6 +76,7 @@ class Forward(Translated):
             )
         if self.n_best is None:
             return self
+        _check_installed("n_best", "n_best")
         if not self.corpus:
             raise ValueError(
                 "n_best: chooses by the corpus' references, and corpus: false leaves it out; "
@@ -95,8 +102,8 @@ class Back(Translated):
 
     @model_validator(mode="after")
     def _samples_without_a_beam(self) -> Self:
-        if self.sample and not registry.is_installed("sampling"):
-            raise ValueError(registry.describe_missing("extension", "sampling"))
+        if self.sample:
+            _check_installed("sampling", "sample")
         if self.sample and self.beam_size is not None:
             raise ValueError("beam_size: is for search, and sample draws; leave one of them out")
         return self

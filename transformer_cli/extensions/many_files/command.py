@@ -137,9 +137,7 @@ def _check(given: TranslateOptions, inputs: Sequence[Path]) -> list[InputFormat]
             advice = f"; or leave it out by a pattern, such as -i '{path.parent}/*{kind}'"
             raise UsageError(f"{error}{advice if len(inputs) > 1 else ''}") from None
         for each in file.extras:
-            # What extensions have to say of options for one of many files.
-            if check := getattr(each, "check_one", None):
-                check(file)
+            getattr(each, "check_one", each.check)(file)
         name = _output_name(forms[path], path)
         if (other := names.setdefault(name, path)) != path:
             raise UsageError(f"{other} and {path}: both would become {name}; rename one of them")

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ManyFilesOptions(InputOptions):
-    """Many files: each is translated into a directory."""
+    """Many files: each is translated into a directory.
+
+    Options of other extensions check each file by their ``check``, or by a ``check_one`` instead.
+    """
 
     heading = "Options"
     about = "If -i is a directory or a 'pattern*', -o is a directory (split -l cuts a file)."

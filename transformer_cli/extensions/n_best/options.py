@@ -1,11 +1,13 @@
 """Options of ``translate`` that have several translations of a line written, and their scores."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from transformer_cli.base.errors import UsageError
 from transformer_cli.cli.declaring import AnyTranslator, ExtraOptions, flag, option
 from transformer_cli.config.choices import LARGEST_BEAM
+
+_MARKS = ("lines", "scores", ".jsonl")
 
 
 @dataclass(frozen=True)
@@ -18,14 +20,12 @@ class ScoreOptions(ExtraOptions):
         option(
             "N",
             "Write the N best with scores, as JSON; widens the beam.",
-            marks=("lines", "scores"),
+            marks=_MARKS,
             min=1,
             max=LARGEST_BEAM,
         ),
     ] = None
-    scores: Annotated[
-        bool, flag("Write its score too, as JSON.", "--scores", marks=("lines", "scores"))
-    ] = False
+    scores: Annotated[bool, flag("Write its score too, as JSON.", "--scores", marks=_MARKS)] = False
 
     @property
     def count(self) -> int | None:
@@ -41,13 +41,9 @@ class ScoreOptions(ExtraOptions):
                 "--beam-size, or leave it out"
             )
 
-    def check_one(self, given: Any) -> None:
-        """Raise the same for one of many files."""
-        self.check(given)
-
     def fingerprint(self) -> dict[str, str]:
-        """Return the number, as one best translation with its score is what --scores writes."""
-        return {} if self.count is None else {"n_best": str(self.count)}
+        """Return what decides the output; --scores writes what --n-best 1 does."""
+        return ExtraOptions.fingerprint(replace(self, n_best=self.count, scores=False))
 
     def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
         """Return a translator that finds as many, and writes them."""

@@ -94,7 +94,7 @@ class Translator:
         if threads is not None:
             _check_count("load: threads", threads, MOST_THREADS)
         # Any call may ask for a beam.
-        options = ComputeOptions("auto", device, precision, threads, beam_size=2)
+        options = ComputeOptions("auto", device, precision, threads, {"beam_size": 2})
         return cls(RunDirectory(Path(path).absolute()), checkpoint, options)
 
     @property

@@ -52,7 +52,8 @@ def report(
     else:
         options.check_output(page, runs=[run])
     with writing.claim(output):
-        compute = loading.ComputeOptions("auto", device, precision, threads, beam_size)
+        search = {"beam_size": beam_size}
+        compute = loading.ComputeOptions("auto", device, precision, threads, search)
         html = run_page.render_run(directory, split, checkpoint, compute, sentence or [])
         text_files.write_text(page, html, is_named=output is not None)
     say(str(page))

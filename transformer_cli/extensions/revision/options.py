@@ -28,10 +28,6 @@ class RevisionOptions(ExtraOptions):
                 "--fallback"
             )
 
-    def check_one(self, given: Any) -> None:
-        """Raise the same for one of many files."""
-        self.check(given)
-
     def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
         """Return a translator that revises what it finds."""
         from transformer_cli.extensions.revision import doubts

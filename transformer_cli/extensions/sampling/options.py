@@ -28,10 +28,6 @@ class SamplingOptions(ExtraOptions):
                 problem = f"--sample draws one translation of a line; leave out {name}"
                 raise UsageError(f"translate: {problem}")
 
-    def check_one(self, given: Any) -> None:
-        """Raise the same for one of many files."""
-        self.check(given)
-
     def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
         """Return a translator that draws."""
         return translator if self.sample is None else gumbel.with_sampling(translator, self.sample)

@@ -1,0 +1,56 @@
+"""The settings of the search; ``translate`` and Python programs take their options from here."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
+
+from pydantic import Field
+
+from transformer_cli.config.choices import HIGHEST_PENALTY, LARGEST_BEAM, MOST_BATCH_TOKENS
+from transformer_cli.config.sections import Section, setting
+
+
+class DecodingConfig(Section):
+    """Search, unless the command line overrides it."""
+
+    beam_size: Annotated[int, Field(gt=0, le=LARGEST_BEAM)] = setting(
+        1, "beam size; 1 is greedy search"
+    )
+    length_penalty: Annotated[float, Field(ge=0.0, le=HIGHEST_PENALTY)] = setting(
+        0.6,
+        "alpha of Wu et al. 2016 (GNMT), equation 14: a higher value prefers longer "
+        "translations, 0 uses log-probabilities alone; beam search only",
+        option=("A", "Higher favours length."),
+    )
+    batch_tokens: Annotated[int, Field(gt=0, le=MOST_BATCH_TOKENS)] = setting(
+        8192, "maximum source tokens in a batch, padding included, times the beam size"
+    )
+    max_length_ratio: Annotated[float, Field(gt=0.0, le=100.0)] = setting(
+        2.0, "maximum output length as a multiple of the source's tokens, plus 10"
+    )
+
+    def changed(self, values: Mapping[str, Any]) -> Self:
+        """Return a copy with other values; None keeps the present one."""
+        given = {name: value for name, value in values.items() if value is not None}
+        return self.model_copy(update=given)
+
+    @classmethod
+    def options(cls) -> dict[str, tuple[str, str]]:
+        """Return the metavar and the help of each setting that declares an option."""
+        extras = {name: field.json_schema_extra for name, field in cls.model_fields.items()}
+        return {
+            name: extra["option"]  # type: ignore[misc]
+            for name, extra in extras.items()
+            if isinstance(extra, dict) and "option" in extra
+        }
+
+    @classmethod
+    def bounds(cls, name: str) -> tuple[Any, Any]:
+        """Return the least and the greatest value of a setting; None: there is none."""
+        limits = {
+            key: getattr(each, key)
+            for each in cls.model_fields[name].metadata
+            for key in ("ge", "gt", "le")
+            if hasattr(each, key)
+        }
+        least = limits["gt"] + 1 if "gt" in limits else limits.get("ge")  # gt: of whole numbers
+        return least, limits.get("le")

@@ -44,7 +44,7 @@ def read_charts(page: str) -> list[Chart]:
     rows = re.findall(r"^\| ([\w. ]+, \w+) \| ([\d,]+) \|", section, re.MULTILINE)
     named = [(_shown(name), figure) for name, figure in rows if not name.startswith("textbook")]
     found = re.search(
-        r"^\| .*lowercased BLEU on test_2016_flickr.*\| ([\d.]+) \| ([\d.]+),", page, re.MULTILINE
+        r"^\| .*lowercased BLEU.* \| ([\d.]+) \| ([\d.]+), the best published", page, re.MULTILINE
     )
     assert found is not None, "docs/benchmarks.md has no row with the BLEU of the best model"
     return [
@@ -59,7 +59,7 @@ def read_charts(page: str) -> list[Chart]:
 def _shown(name: str) -> str:
     """Return a program's name without its version, with the precision if it is not float32."""
     program, _, precision = name.partition(", ")
-    program = {"ours": OURS}.get(program, program.partition(" ")[0])
+    program = program.partition(" ")[0]
     return program if precision == "float32" else f"{program}, {precision}"
 
 

@@ -41,7 +41,7 @@ class Chart:
 def read_charts(page: str) -> list[Chart]:
     """Return the charts of the figures in the text of docs/benchmarks.md."""
     section = page.partition("\n## Training\n")[2].partition("\n## ")[0]
-    rows = re.findall(r"^\| ([\w. ]+, \w+) \| ([\d,]+) \|", section, re.MULTILINE)
+    rows = re.findall(r"^\| ([-\w. ]+, \w+) \| ([\d,]+) \|", section, re.MULTILINE)
     named = [(_shown(name), figure) for name, figure in rows if not name.startswith("textbook")]
     found = re.search(
         r"^\| .*lowercased BLEU.* \| ([\d.]+) \| ([\d.]+), the best published", page, re.MULTILINE

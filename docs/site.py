@@ -36,7 +36,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
-    """Point links at the pages above; of links to folders and other files, leave the text."""
+    """Point links at the pages above; of links to other files of the tree, leave the text."""
     folder = posixpath.dirname(page.file.src_uri)
 
     def as_seen_from_docs(link: re.Match[str]) -> str:
@@ -44,7 +44,7 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
         path = posixpath.normpath(posixpath.join(folder, link[2]))
         if (made := PAGES.get(path.removeprefix("../"))) is not None:
             return f"[{text}]({posixpath.relpath(made, folder or '.')}{anchor})"
-        if path.startswith("../") or link[2].endswith(("/", ".ipynb", "LICENSE")):
+        if path.startswith("../") or path.endswith((".ipynb", "LICENSE")):
             return text
         return link[0]
 

@@ -27,9 +27,10 @@ class Riddles(DataSection):
 
 
 class Shouting(Section):
-    """Adds a key to tokenizers."""
+    """Adds keys to tokenizers, which the manifest need not name."""
 
     shout: int = setting(0, "exclamation marks behind each line")
+    echo: int = setting(0, "how often each line is repeated")
 
     def check_with(self, config: Any) -> None:
         """Make sure that short lines do not shout."""
@@ -50,7 +51,7 @@ def loud(monkeypatch: pytest.MonkeyPatch) -> None:
     vars(settings).update(Riddles=Riddles, Shouting=Shouting)
     manifest.provides = {  # type: ignore[attr-defined]
         "corpus": {"riddles": {"settings": "settings:Riddles"}},
-        "setting": {"tokenizer.shout": {"load": "settings:Shouting", "kinds": ("words",)}},
+        "tokenizer settings": {"shout": {"load": "settings:Shouting", "kinds": ("words",)}},
     }
     monkeypatch.setitem(sys.modules, "loud", ModuleType("loud"))
     monkeypatch.setitem(sys.modules, "loud.settings", settings)
@@ -85,6 +86,18 @@ def test_an_added_key_is_read_and_written() -> None:
     assert shout(config.tokenizer) == 2
     assert "shout: 2" in dump_config(config)
     assert validate(dump_config(config)) == config
+
+
+@pytest.mark.usefixtures("loud")
+def test_a_class_may_add_several_keys() -> None:
+    plain, echoing, both = (
+        validate(f"{TOY}tokenizer: {{kind: words{keys}}}\n")
+        for keys in ("", ", shout: 0, echo: 2", ", shout: 3, echo: 2")
+    )
+    assert type(echoing.tokenizer) is type(both.tokenizer) is not type(plain.tokenizer)
+    assert shout(both.tokenizer) == 3
+    assert [each.key for each in differences(plain, echoing)] == ["tokenizer.echo"]
+    assert [each.key for each in differences(echoing, both)] == ["tokenizer.shout"]
 
 
 @pytest.mark.usefixtures("loud")

@@ -9,6 +9,7 @@ from validating import refusal as refusal_of, validate
 from transformer_cli.base import registry
 from transformer_cli.base.errors import ConfigError
 from transformer_cli.config.data_schema import FilesData
+from transformer_cli.config.decoding_schema import DecodingConfig
 from transformer_cli.config.schema import Config
 
 _REQUIRED = "data: {kind: toy}\ntokenizer: {kind: words}\n"
@@ -60,7 +61,7 @@ def test_norwegian_is_a_language_and_paths_start_here() -> None:
         (
             "decoding:\n  q: 3\n",
             "x.yaml:4: decoding.q: unknown key; "
-            "the keys are beam_size, length_penalty, batch_tokens, max_length_ratio",
+            f"the keys are {', '.join(DecodingConfig.model_fields)}",
         ),
         (
             "training:\n  q: 3\n",

@@ -25,10 +25,11 @@ def test_the_packages_are_those_of_the_tree() -> None:
     assert listed == {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
 
 
-def test_the_readme_links_to_the_folder_in_which_each_extension_has_a_page() -> None:
-    assert "](docs/extensions/)" in (ROOT / "README.md").read_text(encoding="utf-8")
+def test_each_extension_has_a_page_that_the_readme_links_to() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for manifest in PACKAGE.glob("extensions/*/manifest.py"):
         page = f"docs/extensions/{manifest.parent.name}.md"
+        assert f"]({page})" in readme
         about = (ROOT / page).read_text(encoding="utf-8").split("\n\n")[1]
         module = import_module(f"transformer_cli.extensions.{manifest.parent.name}.manifest")
         needs = getattr(module, "needs", ())

@@ -78,8 +78,8 @@ KEYS = st.one_of(
         "model.num_heads model.dropout model.positions model.max_positions model.tying "
         "training training.epochs "
         "training.batch_tokens training.schedule training.schedule.kind training.schedule.peak "
-        "training.max_length training.accumulate decoding decoding.beam_size "
-        "decoding.length_penalty decoding.max_length_ratio model.d_modle . .. a.b.c.d"
+        "training.max_length training.accumulate decoding model.d_modle . .. a.b.c.d "
+        + " ".join(f"decoding.{key}" for key in DecodingConfig.model_fields)
     ),
     st.text(max_size=12),
 )

@@ -115,8 +115,8 @@ class ByBeam:
         options: SearchOptions,
         *others: object,
     ) -> list[list[Hypothesis]]:
-        self.asked.append((len(sources), options.beam_size))
-        found = self.found[options.beam_size > 1]
+        self.asked.append((len(sources), options.decoding.beam_size))
+        found = self.found[options.decoding.beam_size > 1]
         return [[Hypothesis(ids, -1.0 - rank) for rank, ids in enumerate(found)] for _ in sources]
 
 

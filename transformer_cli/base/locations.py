@@ -16,12 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, Literal, cast
 
 from transformer_cli.base import registry
-from transformer_cli.base.errors import (
-    CorpusError,
-    MissingExtraError,
-    UsageError,
-    shorten_middle,
-)
+from transformer_cli.base.errors import CorpusError, MissingExtraError, UsageError, shorten_middle
 
 _LIKE_ADDRESS = re.compile(r"@|:[/\\]|https?", re.IGNORECASE)
 # File systems count time in steps, at most of two seconds.

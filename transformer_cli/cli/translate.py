@@ -8,12 +8,7 @@ from transformer_cli.base.errors import UsageError
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.base.registry import entries
 from transformer_cli.cli import options
-from transformer_cli.cli.declaring import (
-    CommandOptions,
-    ExtraOptions,
-    declared_by,
-    option,
-)
+from transformer_cli.cli.declaring import CommandOptions, ExtraOptions, declared_by, option
 from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.config.decoding_schema import DecodingConfig
 

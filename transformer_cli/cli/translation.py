@@ -19,12 +19,7 @@ from transformer_cli.base.errors import (
 )
 from transformer_cli.base.locations import open_regular
 from transformer_cli.base.messages import bar, log, warn
-from transformer_cli.base.text_files import (
-    is_compressed,
-    is_plain,
-    open_text,
-    text_writer,
-)
+from transformer_cli.base.text_files import is_compressed, is_plain, open_text, text_writer
 from transformer_cli.cli.options import prefix_errors
 from transformer_cli.cli.process import discard_output
 from transformer_cli.cli.translate import TranslateOptions

@@ -15,13 +15,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from transformer_cli.base.locations import fetched_from
-from transformer_cli.config.sections import (
-    FilePath,
-    Kinds,
-    Language,
-    Section,
-    setting,
-)
+from transformer_cli.config.sections import FilePath, Kinds, Language, Section, setting
 
 _SHA256 = "^[0-9A-Fa-f]{64}$"
 

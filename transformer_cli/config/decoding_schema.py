@@ -36,21 +36,17 @@ class DecodingConfig(Section):
     @classmethod
     def options(cls) -> dict[str, tuple[str, str]]:
         """Return the metavar and the help of each setting that declares an option."""
-        extras = {name: field.json_schema_extra for name, field in cls.model_fields.items()}
+        facts: Any = {name: each.json_schema_extra or {} for name, each in cls.model_fields.items()}
         return {
-            name: extra["option"]  # type: ignore[misc]
-            for name, extra in extras.items()
-            if isinstance(extra, dict) and "option" in extra
+            name: of_field["option"] for name, of_field in facts.items() if "option" in of_field
         }
 
     @classmethod
     def bounds(cls, name: str) -> tuple[Any, Any]:
         """Return the least and the greatest value of a setting; None: there is none."""
-        limits = {
-            key: getattr(each, key)
-            for each in cls.model_fields[name].metadata
-            for key in ("ge", "gt", "le")
-            if hasattr(each, key)
-        }
-        least = limits["gt"] + 1 if "gt" in limits else limits.get("ge")  # gt: of whole numbers
-        return least, limits.get("le")
+        marks = cls.model_fields[name].metadata
+        above, least, most = (
+            next((getattr(each, key) for each in marks if hasattr(each, key)), None)
+            for key in ("gt", "ge", "le")
+        )
+        return least if above is None else above + 1, most  # above: of whole numbers

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 
 from pydantic_core import to_jsonable_python
 
-from transformer_cli.base import registry
 from transformer_cli.config.schema import Config
-from transformer_cli.config.sections import Section
+from transformer_cli.config.sections import Section, list_fields
 from transformer_cli.config.setting_tree import Keys, join_keys
 
 
@@ -53,13 +52,11 @@ def differing_settings(configs: Sequence[Config]) -> dict[str, list[object]]:
 def _differing(configs: Sequence[Config]) -> Iterator[tuple[Keys, list[object]]]:
     records = [config.model_dump(mode="json") for config in configs]
     # A record lacks a key that an extension adds if it is at its default.
-    for name, entry in registry.entries("setting").items():
-        place, _, key = name.rpartition(".")
-        sections = [record[place] for record in records]
-        if any(key in section for section in sections):
-            default = to_jsonable_python(entry.load().model_fields[key].get_default())
-            for section in sections:
-                section.setdefault(key, default)
+    for place, section in (each for config in configs for each in config):
+        added = list_fields(section.mixins) if isinstance(section, Section) else {}
+        for key, added_field in added.items():
+            for record in records:
+                record[place].setdefault(key, to_jsonable_python(added_field.get_default()))
     return _below((), records)
 
 

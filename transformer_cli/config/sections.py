@@ -5,7 +5,7 @@ class of its own; and a section of the core has further keys, which are the fiel
 
     provides = {
         "corpus": {"mine": {"settings": "settings:MineConfig", ...}},
-        "setting": {"tokenizer.shout": {"load": "settings:ShoutSettings"}},
+        "tokenizer settings": {"shout": {"load": "settings:ShoutSettings"}},
     }
 
     class ShoutSettings(Section):
@@ -17,7 +17,7 @@ do not have the key.
 """
 
 import os.path
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, get_args
@@ -34,6 +34,7 @@ from pydantic import (
     WrapValidator,
     model_validator,
 )
+from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, core_schema
 
 from transformer_cli.base import registry
@@ -90,18 +91,18 @@ class Section(BaseModel):
     place: ClassVar[str | None] = None
     """What the names of keys that extensions add begin with, "tokenizer" say; None: none can be."""
     mixins: ClassVar[tuple[type["Section"], ...]] = ()
-    """What has the keys that extensions add, of those of this section that are used."""
+    """The extensions' classes that its further keys are from."""
 
     @model_validator(mode="wrap")
     @classmethod
     def _with_added_keys(cls, values: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
-        added = _find_added(cls, values.keys()) if isinstance(values, dict) else {}
-        if not added:
+        mixins = _find_mixins(cls, values.keys()) if isinstance(values, dict) else []
+        if not mixins:
             return validate(values)
-        made: Self = _extend(cls, added.values()).model_validate(values)
+        made: Any = _mix(cls, *mixins).model_validate(values)
         # Equal settings have equal classes and records, whether or not a default is written out.
-        fields = type(made).model_fields
-        unused = {key for key in added if getattr(made, key) == fields[key].get_default()}
+        added = [each for each in list_fields(mixins).items() if each[0] in values]
+        unused = {key for key, field in added if getattr(made, key) == field.get_default()}
         rest = {key: value for key, value in values.items() if key not in unused}
         return cls.model_validate(rest) if unused else made
 
@@ -128,13 +129,12 @@ class Section(BaseModel):
         return sum_json(self.model_dump(mode="json", exclude_defaults=True, **which))
 
 
-def _extend(section: type[Section], entries: Collection[registry.Entry]) -> Any:
-    """Return a section's class with the fields of the extensions' mixins."""
-    return _mix(section, *sorted({entry.load() for entry in entries}, key=repr))
-
-
 @cache  # so that equal settings are of one class
 def _mix(section: type[Section], *mixins: type[Section]) -> type[Section]:
+    """Return a section's class with the fields of the extensions' mixins."""
+    if not mixins:
+        return section
+
     # A mixin's fields come last, so that those of the core are in one order in all records.
     def reduce(self: Section) -> tuple[Any, ...]:
         return _restore, (section, mixins, self.__getstate__())
@@ -151,13 +151,22 @@ def _restore(section: type[Section], mixins: tuple[type[Section], ...], state: A
     return restored
 
 
-def _find_added(section: type[Section], keys: Collection[str]) -> dict[str, registry.Entry]:
-    """Return the entries of those of ``keys`` that extensions add to a section."""
-    if section.place is None:
-        return {}
-    unknown = {key: f"{section.place}.{key}" for key in keys if key not in section.model_fields}
-    found = {key: registry.find("setting", name) for key, name in unknown.items()}
-    return {key: entry for key, entry in found.items() if entry and _fits(entry, section)}
+def _find_mixins(section: type[Section], keys: Collection[str]) -> list[type[Section]]:
+    """Return the mixins that have those of ``keys`` that extensions add to a section."""
+    unknown = keys - section.model_fields.keys()
+    if section.place is None or not unknown:
+        return []
+    for entries in (registry.entries, registry.all_entries):  # other packages are asked last
+        mixins = _list_mixins(section, entries(f"{section.place} settings").values())
+        found = [each for each in mixins if unknown & each.model_fields.keys()]
+        if list_fields(found).keys() >= unknown:
+            break
+    return found
+
+
+def _list_mixins(section: type[Section], entries: Iterable[registry.Entry]) -> list[type[Section]]:
+    found = {entry.load() for entry in entries if _fits(entry, section)}
+    return sorted((each for each in found if not issubclass(section, each)), key=repr)
 
 
 def _fits(entry: registry.Entry, section: type[Section]) -> bool:
@@ -165,10 +174,14 @@ def _fits(entry: registry.Entry, section: type[Section]) -> bool:
     return kinds is None or kind_of(section) in kinds
 
 
+def list_fields(mixins: Iterable[type[Section]]) -> dict[str, FieldInfo]:
+    """Return the fields of mixins by key."""
+    return {key: field for each in mixins for key, field in each.model_fields.items()}
+
+
 def find_owners(section: Section) -> set[str]:
     """Return the extensions that a section of settings, or one in it, belongs to."""
-    kind = type(section)
-    owners = set(filter(None, map(registry.owner_of, (kind, *kind.mixins))))
+    owners = set(filter(None, map(registry.owner_of, (type(section), *section.mixins))))
     for value in dict(section).values():
         if isinstance(value, Section):
             owners |= find_owners(value)
@@ -177,14 +190,13 @@ def find_owners(section: Section) -> set[str]:
 
 def list_added(section: type[Section]) -> list[str]:
     """Return the keys that extensions add to a section."""
-    names = [name.rpartition(".") for name in registry.entries("setting")]
-    return list(_find_added(section, [key for place, _, key in names if place == section.place]))
+    return [key for key in extend_fully(section).model_fields if key not in section.model_fields]
 
 
 def extend_fully(section: type[Section]) -> type[Section]:
     """Return a section's class with all keys that extensions add."""
-    added = _find_added(section, list_added(section)).values()
-    return _extend(section, added) if added else section
+    entries = registry.entries(f"{section.place} settings").values()
+    return _mix(section, *_list_mixins(section, entries))
 
 
 def kind_of(section: type[Section]) -> str:

@@ -31,7 +31,7 @@ class SearchOptions:
         bos_id: what every output starts from; not part of it.
         eos_id: what ends an output; not part of it.
         banned_ids: tokens that are never written.
-        decoding: settings of the search; the translator takes care of all but ``beam_size``.
+        decoding: settings of the search; ``TextTranslator`` follows those of lengths and batches.
         constraints: narrow what is written besides; not every engine can apply them.
         sampler: draws each token, with a beam of 1; None: search.
         with_scores: whether log-probabilities are wanted; those of a greedy search may be 0 else.
@@ -44,11 +44,6 @@ class SearchOptions:
     constraints: tuple[Constraint, ...] = ()
     sampler: MakeSampler | None = None
     with_scores: bool = True
-
-    @property
-    def beam_size(self) -> int:
-        """Hypotheses kept a sentence; 1 is greedy search."""
-        return self.decoding.beam_size
 
 
 @dataclass(frozen=True)

@@ -57,14 +57,12 @@ def load_scorer(
     With int8, torch's is in float32. ``needing_torch`` is as for ``choose_engine``.
     """
     engine = choose_engine(run, options, needing_torch)
+    exact = replace(options, precision="float32") if options.precision == "int8" else options
+    scorer = load_torch_translator(run, checkpoint, exact).with_search(**options.search)
     if engine == "torch":
-        return load_torch_translator(run, checkpoint, options).with_search(**options.search), None
-    is_int8 = options.precision == "int8"
-    exact = load_torch_translator(
-        run, checkpoint, replace(options, precision="float32") if is_int8 else options
-    )
+        return scorer, None
     searcher = load_translator(run, checkpoint, replace(options, engine=engine))
-    return exact.with_search(**options.search), searcher.with_search(**options.search)
+    return scorer, searcher.with_search(**options.search)
 
 
 def load_torch_translator(

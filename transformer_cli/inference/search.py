@@ -78,7 +78,8 @@ class TorchEngine:
         # Longest first: what does not fit into memory fails at once. Empty ones are left out.
         order = np.argsort(-lengths, kind="stable")[: np.count_nonzero(lengths)]
         # Each hypothesis of a beam takes as much memory as a sentence.
-        batches = list(cut_longest_first(order, lengths, batch_tokens // options.beam_size))
+        max_tokens = batch_tokens // options.decoding.beam_size
+        batches = list(cut_longest_first(order, lengths, max_tokens))
 
         def search_rows(batch: np.ndarray) -> list[list[Hypothesis]]:
             if should_stop():
@@ -122,7 +123,7 @@ def search(
     device = next(model.parameters()).device
     src, max_lengths = src.to(device), max_lengths.to(device)
     narrow = _narrow_by(options, places, device)
-    if options.beam_size == 1:
+    if options.decoding.beam_size == 1:
         return [[one] for one in _greedy(model, src, max_lengths, options, narrow)]
     return _beam(model, src, max_lengths, options, narrow)
 
@@ -263,7 +264,7 @@ def _beam(
 
     A hypothesis ends when its EOS is among the ``beam_size`` best continuations of all.
     """
-    size, limits = options.beam_size, max_lengths.tolist()
+    size, limits = options.decoding.beam_size, max_lengths.tolist()
     ended: list[list[Hypothesis]] = [[] for _ in limits]
 
     def has_ended(sentence: int, length: int) -> bool:

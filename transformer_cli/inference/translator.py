@@ -11,12 +11,7 @@ from transformer_cli.base.packages import __version__
 from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.config.decoding_schema import DecodingConfig
 from transformer_cli.config.schema import Config
-from transformer_cli.inference.engine import (
-    Hypothesis,
-    MakeSampler,
-    SearchEngine,
-    SearchOptions,
-)
+from transformer_cli.inference.engine import Hypothesis, MakeSampler, SearchEngine, SearchOptions
 from transformer_cli.inference.translation import (
     NOBODY,
     EncodedLine,

@@ -17,12 +17,7 @@ from typing import BinaryIO, Protocol
 from filelock import lock_descriptor
 
 from transformer_cli.base import registry
-from transformer_cli.base.errors import (
-    ConfigError,
-    MissingRunError,
-    RunError,
-    UsageError,
-)
+from transformer_cli.base.errors import ConfigError, MissingRunError, RunError, UsageError
 from transformer_cli.base.files import check_no_links, is_at, is_stream, read_json
 from transformer_cli.base.locations import open_regular
 from transformer_cli.base.packages import __version__

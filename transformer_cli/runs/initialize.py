@@ -9,12 +9,7 @@ from datetime import date
 from itertools import count
 from pathlib import Path
 
-from transformer_cli.base.errors import (
-    CheckpointError,
-    ConfigError,
-    CorpusError,
-    RunError,
-)
+from transformer_cli.base.errors import CheckpointError, ConfigError, CorpusError, RunError
 from transformer_cli.base.files import read_json, read_small
 from transformer_cli.base.locations import find_files, is_here, is_local, locate, text_path
 from transformer_cli.base.messages import log

@@ -8,11 +8,7 @@ from transformer_cli.base.errors import CheckpointError, ConfigError
 from transformer_cli.base.files import sha256
 from transformer_cli.config.differences import differences
 from transformer_cli.config.schema import Config
-from transformer_cli.runs.checkpoint import (
-    MANIFEST,
-    Checkpoint,
-    find_checkpoint,
-)
+from transformer_cli.runs.checkpoint import MANIFEST, Checkpoint, find_checkpoint
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.protocol import PAD_ID, Tokenizers
 from transformer_cli.text.tokenizer import fingerprint, load_tokenizers

@@ -15,15 +15,7 @@ from transformer_cli.base.errors import ConfigError, TokenizerError
 from transformer_cli.base.messages import show_progress
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.text.model_check import check_model, mark_checked
-from transformer_cli.text.protocol import (
-    BOS_ID,
-    EOS_ID,
-    PAD_ID,
-    SPECIALS,
-    UNK_ID,
-    Lines,
-    Tokenizer,
-)
+from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID, Lines, Tokenizer
 from transformer_cli.text.tokenizer import Side, TokenizerManifest, TrainingText
 
 # Part of what is learned, as sums of the unigram model depend on how work is split: never the

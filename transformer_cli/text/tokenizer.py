@@ -25,13 +25,7 @@ from transformer_cli.base.writing import whole_file
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import find_owners
 from transformer_cli.config.tokenizer_schema import TokenizerConfig
-from transformer_cli.text.protocol import (
-    CodecKind,
-    Lines,
-    StreamedLines,
-    Tokenizer,
-    Tokenizers,
-)
+from transformer_cli.text.protocol import CodecKind, Lines, StreamedLines, Tokenizer, Tokenizers
 
 MANIFEST_NAME = "tokenizer.json"
 _KINDS = ("words", "sentencepiece")

@@ -14,14 +14,7 @@ from transformer_cli.base.errors import ConfigError, TokenizerError
 from transformer_cli.base.messages import show_progress
 from transformer_cli.config.languages import base_language
 from transformer_cli.config.tokenizer_schema import WordsConfig
-from transformer_cli.text.protocol import (
-    BOS_ID,
-    EOS_ID,
-    PAD_ID,
-    SPECIALS,
-    UNK_ID,
-    Tokenizer,
-)
+from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID, Tokenizer
 from transformer_cli.text.tokenizer import Side, TokenizerManifest, TrainingText
 
 if TYPE_CHECKING:

@@ -60,7 +60,7 @@ from transformer_cli.text.protocol import PAD_ID, Tokenizers
 from transformer_cli.training.trainer import Trainer
 
 _CHANGES = ("words", "subwords", "rows")
-"""What augmentations change, in their order; each names one of these in its manifest."""
+"""What augmentations change, in their order."""
 
 
 @dataclass(frozen=True)
@@ -333,9 +333,9 @@ def build_augmentation(
     """Return what changes each batch, differently in each epoch; None: nothing does."""
     # Only settings of extensions ask for any.
     entries = registry.entries("augmentation").values() if find_owners(config) else ()
-    ordered = sorted(entries, key=lambda entry: _CHANGES.index(entry.facts["changes"]))
-    found = (entry.load()(config, tokenizers, store) for entry in ordered)
-    steps: list[Augmentation] = [step for step in found if step is not None]
+    found = [change for entry in entries for change in entry.load()(config, tokenizers, store)]
+    found.sort(key=lambda change: _CHANGES.index(change[0]))
+    steps: list[Augmentation] = [step for _, step in found]
     return reduce(_compose, steps) if steps else None
 
 

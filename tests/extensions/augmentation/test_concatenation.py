@@ -7,7 +7,7 @@ import pytest
 from stored_corpus import BATCH_TOKENS, HUNDRED, corpus, rows
 
 from transformer_cli.data.batches import EpochBatches
-from transformer_cli.extensions.augmentation.concatenation import Concatenation
+from transformer_cli.extensions.augmentation.epoch_text import Concatenation
 from transformer_cli.text.protocol import EOS_ID, PAD_ID
 
 

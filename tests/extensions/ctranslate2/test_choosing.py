@@ -3,6 +3,7 @@
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,11 +19,14 @@ from transformer_cli.config.tokenizer_schema import (
     WordsConfig,
 )
 from transformer_cli.config.yaml import dump_config
+from transformer_cli.extensions.ctranslate2 import engine
 from transformer_cli.extensions.tokenizers.settings import (
     HuggingFaceConfig,
     SentencePieceFileConfig,
 )
+from transformer_cli.inference.engine import SearchOptions
 from transformer_cli.inference.loading import ComputeOptions, choose_engine
+from transformer_cli.inference.translation import never
 from transformer_cli.runs.directory import RunDirectory
 
 SUBWORDS = SentencePieceConfig(kind="sentencepiece")
@@ -95,6 +99,27 @@ def test_auto_is_torch_for_what_only_torch_has_and_where_ctranslate2_is_missing(
     assert choose_engine(run, ComputeOptions(device="cuda", precision="float32")) == "torch"
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     assert choose_engine(run, cpu) == "torch"
+
+
+def test_a_setting_of_the_search_that_ctranslate2_does_not_follow_as_torch_does_needs_torch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(engine._FOLLOWED, "length_penalty")
+    monkeypatch.setitem(engine._FOLLOWED, "max_length_ratio", False)
+    config = Config(data=ToyData(kind="toy"), tokenizer=SUBWORDS)
+    (tmp_path / "config.yaml").write_text(dump_config(config))
+    run, cpu = RunDirectory(tmp_path), ComputeOptions(device="cpu")
+    assert choose_engine(run, cpu) == "ctranslate2"
+    assert choose_engine(run, replace(cpu, search={"length_penalty": None})) == "ctranslate2"
+    assert choose_engine(run, replace(cpu, search={"length_penalty": 1.0})) == "torch"
+    assert choose_engine(run, replace(cpu, search={"max_length_ratio": 1.5})) == "torch"
+    asked = SearchOptions(0, 1, (), DecodingConfig(length_penalty=1.0))
+    ctranslate2 = engine.CTranslate2Engine(None, [], [], max_positions=9)
+    with pytest.raises(UsageError, match=r"not support decoding\.length_penalty; use .* torch"):
+        ctranslate2.search([], [], asked, 1, print, never)
+    allowed = SearchOptions(0, 1, (), DecodingConfig(max_length_ratio=1.5))
+    ctranslate2 = engine.CTranslate2Engine(SimpleNamespace(compute_type="int8"), [], [], 9)
+    assert ctranslate2.search([], [], allowed, 1, print, never) == []
 
 
 def test_an_exported_model_is_searched_by_ctranslate2_unless_told_otherwise(

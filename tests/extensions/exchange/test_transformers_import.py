@@ -12,9 +12,15 @@ from extensions.exchange.marian_files import (
     JOINT,
     TWO,
     import_directory,
+    write_json,
+    write_model,
     write_tokenizer,
 )
+from transformer_cli.config.data_schema import ToyData
 from transformer_cli.config.decoding_schema import DecodingConfig
+from transformer_cli.config.schema import Config
+from transformer_cli.config.tokenizer_schema import WordsConfig
+from transformer_cli.extensions.exchange import form, to_transformers
 from transformer_cli.inference.engine import SearchOptions
 from transformer_cli.inference.search import search
 from transformer_cli.inference.translator import rank
@@ -52,6 +58,27 @@ class Both(NamedTuple):
     theirs: Any
     tokenizer: Any
     ours: TrainedModel
+
+
+def test_a_setting_of_the_search_that_has_their_name_goes_there_and_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (form, to_transformers):
+        monkeypatch.setattr(module, "NOT_SHARED", {"beam_size", "length_penalty", "batch_tokens"})
+    decoding = DecodingConfig(max_length_ratio=3.0)
+    config = Config(data=ToyData(kind="toy"), tokenizer=WordsConfig(kind="words"))
+    written = [
+        to_transformers._generation_config(each, {}).get("max_length_ratio")
+        for each in (config, config.model_copy(update={"decoding": decoding}))
+    ]
+    assert written == [None, 3.0]
+    write_model(tmp_path)
+    generation = tmp_path / form.GENERATION
+    write_json(generation, {"num_beams": 1, "max_length_ratio": 3.0})
+    assert form.read_form(form.ModelFiles(tmp_path)).decoding == decoding
+    write_json(generation, {"max_length_ratio": 0})
+    with pytest.raises(form.ImportedModelError, match=f"{form.GENERATION}: max_length_ratio: "):
+        form.read_form(form.ModelFiles(tmp_path))
 
 
 def make(form: Form, directory: Path) -> Any:

@@ -23,6 +23,7 @@ from transformer_cli.base.errors import (
     RunError,
     UsageError,
 )
+from transformer_cli.config.decoding_schema import DecodingConfig
 
 __all__ = ["own_run", "training"]
 
@@ -199,6 +200,19 @@ def test_it_finds_what_the_command_writes(
     best = translator.translate(LINES, beam_size=3, length_penalty=2.5, prefixes=prefixes)
     assert best == [each.text for each, *_ in found]
     assert best[0].startswith("x2 x2")
+
+
+@pytest.mark.parametrize("name", DecodingConfig.options())
+def test_settings_of_the_search_are_those_of_the_command(translator: Translator, name: str) -> None:
+    least, most = DecodingConfig.bounds(name)
+    assert len(translator.translate(LINES, beam_size=2, **{name: most})) == len(LINES)
+    with pytest.raises(UsageError, match=f"translate: {name}: expected .*found {least - 1}"):
+        translator.translate(LINES, **{name: least - 1})
+
+
+def test_a_setting_that_is_none_of_the_search_is_refused(translator: Translator) -> None:
+    with pytest.raises(TypeError, match=r"translate\(\) got an unexpected .* 'max_length_ratio'"):
+        translator.translate(LINES, max_length_ratio=3.0)
 
 
 def test_numbers_less_than_one_are_refused(translator: Translator) -> None:

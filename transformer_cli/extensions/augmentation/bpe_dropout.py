@@ -10,9 +10,7 @@ from typing import Any
 import sentencepiece
 
 from transformer_cli.base.errors import ConfigError
-from transformer_cli.config.schema import Config
-from transformer_cli.data.store import EncodedStore, EncodedText, TokenArray
-from transformer_cli.extensions.augmentation.settings import AugmentationSettings
+from transformer_cli.data.store import EncodedText, TokenArray
 from transformer_cli.text.protocol import SPECIALS, UNK_ID, Tokenizer, Tokenizers
 
 _seed_lock = Lock()
@@ -128,20 +126,14 @@ class BpeDropout:
 
 
 def build_bpe_dropout(
-    config: Config, tokenizers: Tokenizers, store: EncodedStore
-) -> BpeDropout | None:
-    """Return what leaves merges out; None: no setting asks for it."""
-    training = config.training
-    if not isinstance(training, AugmentationSettings):
-        return None
-    rates = training.src_bpe_dropout, training.tgt_bpe_dropout
-    if not any(rates):
-        return None
+    rates: tuple[float, float], tokenizers: Tokenizers, max_length: int
+) -> BpeDropout:
+    """Return what leaves merges out, at the rates of the source and the target."""
     src, tgt = (
         _open_subwords(getattr(tokenizers, side), side) if rate else None
         for side, rate in zip(("src", "tgt"), rates, strict=True)
     )
-    return BpeDropout(src, tgt, *rates, training.max_length)
+    return BpeDropout(src, tgt, *rates, max_length)
 
 
 def _open_subwords(tokenizer: Tokenizer, side: str) -> Subwords:

@@ -26,12 +26,7 @@ from transformer_cli.data.corpus import (
     check_pairs,
     in_batches,
 )
-from transformer_cli.data.kinds import (
-    Preparation,
-    open_kind,
-    open_split,
-    open_training_text,
-)
+from transformer_cli.data.kinds import Preparation, open_kind, open_split, open_training_text
 from transformer_cli.extensions.checks.digests import NO_DIGEST, is_among
 from transformer_cli.extensions.checks.options import SuspectOptions
 from transformer_cli.extensions.checks.rules import (

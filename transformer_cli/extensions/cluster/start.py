@@ -15,11 +15,7 @@ from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import Any
 
-from transformer_cli.base.errors import (
-    MissingExtraError,
-    TransformerCliError,
-    shorten_middle,
-)
+from transformer_cli.base.errors import MissingExtraError, TransformerCliError, shorten_middle
 from transformer_cli.base.locations import hide_credentials
 from transformer_cli.base.packages import import_extra
 from transformer_cli.extensions.cluster.settings import QUEUES, ClusterSettings, QueueCluster

@@ -1,6 +1,6 @@
 """The codec of reserved tokens, as tokenizer.json records it; a ``CodecKind``."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -88,12 +88,12 @@ class ReservedKind:
 KIND = ReservedKind()
 
 
-def build_inline_terms(
+def find_changes(
     config: Config, tokenizers: Tokenizers, store: "EncodedStore"
-) -> "Augmentation | None":
-    """Return what puts terms into sources; None: ``data.terms`` asks for none."""
-    if not find_terms(config.data):
-        return None
+) -> Iterator[tuple[str, "Augmentation"]]:
+    """Yield what puts terms into sources, if ``data.terms`` asks for it."""
+    if not (share := find_terms(config.data)):
+        return
     from transformer_cli.extensions.constraints.inline_terms import (
         InlineTerms,
         Lexicon,
@@ -103,4 +103,4 @@ def build_inline_terms(
 
     assert isinstance(tokenizers, ReservedTokenizers)
     lexicon = Lexicon.learn(sample_pairs(store), tokenizers.src.size)
-    return InlineTerms(tokenizers.src, lexicon, find_terms(config.data), config.training.max_length)
+    yield "words", InlineTerms(tokenizers.src, lexicon, share, config.training.max_length)

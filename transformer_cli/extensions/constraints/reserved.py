@@ -15,21 +15,13 @@ from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
 from transformer_cli.base.errors import UsageError, did_you_mean
-from transformer_cli.extensions.constraints.placeholders import (
-    compare_placeholders,
-)
+from transformer_cli.extensions.constraints.placeholders import compare_placeholders
 from transformer_cli.extensions.constraints.search_again import ReservedReviser
 from transformer_cli.extensions.constraints.terms import Term, TermList
 from transformer_cli.extensions.corpora.tagged_line import TaggedLine
 from transformer_cli.extensions.verbatim.verbatim_parts import Group, VerbatimPart, find_verbatim
 from transformer_cli.text.lines import has_words
-from transformer_cli.text.protocol import (
-    EncodedSource,
-    Lines,
-    StreamedLines,
-    Tokenizer,
-    Tokenizers,
-)
+from transformer_cli.text.protocol import EncodedSource, Lines, StreamedLines, Tokenizer, Tokenizers
 
 SLOTS = 16  # different placeholders of a line that are protected; further ones stay text
 

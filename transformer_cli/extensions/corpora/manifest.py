@@ -13,12 +13,12 @@ provides = {
             "text files": "prepared:find_text_files",
         }
     },
-    "setting": {
-        "data.more": {
+    "data settings": {
+        "more": {
             "load": "settings:MoreSettings",
             "kinds": ("files", "multi30k", "toy"),
         },
-        "data.replay": {"load": "settings:ReplaySettings", "kinds": ("files",)},
+        "replay": {"load": "settings:ReplaySettings", "kinds": ("files",)},
     },
     # What is trained on beside the split train, and how often each part is drawn.
     "mixing": {

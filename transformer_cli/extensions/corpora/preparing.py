@@ -39,11 +39,7 @@ from transformer_cli.extensions.corpora.deciding import (
     judge,
 )
 from transformer_cli.extensions.corpora.opening import SourceReader, count_bytes
-from transformer_cli.extensions.corpora.settings import (
-    CorpusData,
-    SourceConfig,
-    SplitConfig,
-)
+from transformer_cli.extensions.corpora.settings import CorpusData, SourceConfig, SplitConfig
 
 HELD_OUT = "held_out"
 """Reason why a pair is left out that shares a side with val or test."""

@@ -104,7 +104,7 @@ def _writes_same_text(config: Config, decoding: DecodingConfig) -> bool:
     # Its table of positions may be too short.
     if config.model.positions != "learned" and decoding.max_length_ratio > 2:
         return False
-    if find_unsupported(decoding):
+    if find_unsupported(decoding, as_torch=True):
         return False
     # Its probabilities leave out tokens that are never written. One of them, <unk>, is likely where
     # training targets had it; then the scores that beam search compares are others. They have none

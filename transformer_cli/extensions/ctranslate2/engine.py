@@ -37,8 +37,13 @@ _AHEAD = 2
 # is to change no score; but with 0, CTranslate2 ends a beam as soon as the best hypothesis has
 # ended, where our search goes on until as many have ended as the beam holds.
 _NO_PENALTY = 1e-30
-_FOLLOWED = {"beam_size", "length_penalty", "batch_tokens", "max_length_ratio"}
-"""Settings of the search that ``TextTranslator`` follows, or this engine as torch does."""
+_FOLLOWED = {
+    "beam_size": True,
+    "length_penalty": True,
+    "batch_tokens": True,
+    "max_length_ratio": True,
+}
+"""Settings of the search that this engine or ``TextTranslator`` follows; True: as with torch."""
 
 
 @dataclass(frozen=True)
@@ -138,10 +143,10 @@ class CTranslate2Engine:
             progress(len(batch))
 
         limits = [min(limit, self.max_positions) for limit in max_lengths]
-        max_tokens = min(batch_tokens // options.beam_size, _BATCH_TOKENS)
+        max_tokens = min(batch_tokens // options.decoding.beam_size, _BATCH_TOKENS)
         # What greedy search writes is how it goes on beyond a limit, too. In int8, padding has an
         # effect on what is rounded.
-        is_greedy = options.beam_size == 1 and not options.with_scores
+        is_greedy = options.decoding.beam_size == 1 and not options.with_scores
         mixed = is_greedy and self.translator.compute_type == "float32"
         batches = _cut_batches([len(ids) for ids in sources], limits, max_tokens, mixed)
         with self._starting:  # batches of a later search come after those of this one
@@ -161,10 +166,10 @@ class CTranslate2Engine:
             # CTranslate2 adds EOS.
             [[self.src_names[number] for number in ids[:-1]] for ids in sources],
             asynchronous=True,
-            beam_size=options.beam_size,
-            num_hypotheses=options.beam_size,
+            beam_size=options.decoding.beam_size,
+            num_hypotheses=options.decoding.beam_size,
             length_penalty=_NO_PENALTY,
-            return_scores=options.with_scores or options.beam_size > 1,
+            return_scores=options.with_scores or options.decoding.beam_size > 1,
             return_end_token=True,
             disable_unk=UNK_ID in options.banned_ids,
             suppress_sequences=banned,
@@ -206,9 +211,10 @@ class CTranslate2Translator(TextTranslator[CTranslate2Engine]):
         return translate_ahead(self, chunks, n_best, first_line, watcher)
 
 
-def find_unsupported(decoding: DecodingConfig) -> list[str]:
-    """Return the settings of a search that only torch follows."""
-    return [*decoding.model_dump(exclude=_FOLLOWED, exclude_defaults=True)]
+def find_unsupported(decoding: DecodingConfig, as_torch: bool = False) -> list[str]:
+    """Return the settings of a search that this engine does not follow, or not ``as_torch``."""
+    followed = {name for name, is_same in _FOLLOWED.items() if is_same or not as_torch}
+    return [*decoding.model_dump(exclude=followed, exclude_defaults=True)]
 
 
 def _cut_batches(

@@ -11,10 +11,7 @@ from transformer_cli.base.packages import import_extra, lazy_imports
 from transformer_cli.base.text_files import compressor, write_text
 from transformer_cli.base.writing import claim, whole_file
 from transformer_cli.cli.translate import TranslateOptions
-from transformer_cli.cli.translation import (
-    InputFormat,
-    load_translator,
-)
+from transformer_cli.cli.translation import InputFormat, load_translator
 from transformer_cli.data.corpus import mtime_key_of
 from transformer_cli.extensions.constraints.reserved import ReservedTokenizers, protected_by
 from transformer_cli.extensions.documents import formats

@@ -7,9 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from transformer_cli.base.errors import InputError
-from transformer_cli.extensions.constraints.placeholders import (
-    compare_placeholders,
-)
+from transformer_cli.extensions.constraints.placeholders import compare_placeholders
 from transformer_cli.extensions.constraints.terms import describe_kept
 from transformer_cli.extensions.documents.document import (
     Document,

@@ -13,12 +13,7 @@ import yaml
 from transformer_cli.base.packages import __version__
 from transformer_cli.base.text_files import write_text
 from transformer_cli.config.choices import DEFAULT_TOKENIZER, METRICS
-from transformer_cli.config.data_schema import (
-    DataSection,
-    FilePair,
-    FilesData,
-    ToyData,
-)
+from transformer_cli.config.data_schema import DataSection, FilePair, FilesData, ToyData
 from transformer_cli.config.schema import Config
 from transformer_cli.config.setting_tree import iter_leaves, join_keys
 from transformer_cli.evaluation.best_checkpoint import read_validated_by

@@ -44,6 +44,8 @@ _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 # their slopes are equal.
 _TYPICAL_LENGTH = 15
 PENALTY_SLOPE = _TYPICAL_LENGTH / (5 + _TYPICAL_LENGTH)
+NOT_SHARED = {"beam_size", "length_penalty", "batch_tokens", "max_length_ratio"}
+"""Settings of the search that transformers lacks or defines otherwise; others have equal keys."""
 _OPUS_NAME = re.compile(r"opus-mt-(?:.+-)?([a-z]{2,3})-([a-z]{2,3})")
 
 
@@ -158,6 +160,8 @@ class ModelForm(_Keys):
     """A model's sizes, settings and special ids, by our names."""
 
     tokenizer: TokenizerKeys
+    search: dict[str, Any] = {}
+    """All keys, of which ``decoding`` takes what is a setting of ours by the same name."""
     type: Literal["marian", "pegasus"] = Field(alias="model_type")
     src_size: int = Field(alias="vocab_size")
     own_tgt_size: int | None = Field(None, alias="decoder_vocab_size")
@@ -220,11 +224,13 @@ class ModelForm(_Keys):
     @property
     def decoding(self) -> DecodingConfig:
         """The search settings nearest to transformers'; see docs/extensions/exchange.md."""
-        if self.beam_size is None or self.beam_size == 1:  # the penalty is only a default then
-            return DecodingConfig()
-        penalty = 1.0 if self.length_penalty is None else self.length_penalty
-        alpha = round(penalty / PENALTY_SLOPE, 3)
-        return DecodingConfig(beam_size=self.beam_size, length_penalty=alpha)
+        shared = DecodingConfig.model_fields.keys() - NOT_SHARED
+        ours = {key: self.search[key] for key in shared if self.search.get(key) is not None}
+        if self.beam_size is not None and self.beam_size > 1:  # or the penalty is only a default
+            penalty = 1.0 if self.length_penalty is None else self.length_penalty
+            alpha = round(penalty / PENALTY_SLOPE, 3)
+            ours |= {"beam_size": self.beam_size, "length_penalty": alpha}
+        return DecodingConfig(**ours)
 
 
 def read_form(files: ModelFiles) -> ModelForm:
@@ -241,8 +247,9 @@ def read_form(files: ModelFiles) -> ModelForm:
         problem = "is in the layout of export --format hub; use it as it is"
         raise ImportedModelError(f"{files.directory}: {problem}")
     try:
-        form = ModelForm.model_validate({**config, **generation, "tokenizer": tokenizer})
-        form.model  # noqa: B018, as its settings may not fit together
+        merged = {**config, **generation}
+        form = ModelForm.model_validate({**merged, "tokenizer": tokenizer, "search": merged})
+        form.model, form.decoding  # noqa: B018, as its settings may not fit together
     except ValidationError as error:
         first = error.errors()[0]
     else:

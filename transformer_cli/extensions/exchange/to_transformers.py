@@ -8,7 +8,7 @@ from transformer_cli.base.packages import __version__
 from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.config.schema import Config
 from transformer_cli.extensions.exchange.card import write_card
-from transformer_cli.extensions.exchange.form import PENALTY_SLOPE
+from transformer_cli.extensions.exchange.form import NOT_SHARED, PENALTY_SLOPE
 from transformer_cli.extensions.exchange.formats import write_json
 from transformer_cli.extensions.exchange.weights import MODEL_TYPES, to_transformers
 from transformer_cli.model.transformer import sinusoids, weights_of
@@ -141,6 +141,7 @@ def _generation_config(config: Config, beam_options: dict[str, Any]) -> dict[str
         "num_beams": decoding.beam_size,
         # With a beam of 1 they would have no effect, and transformers would say so each time.
         **(beam_options if decoding.beam_size > 1 else {}),
+        **decoding.model_dump(exclude=NOT_SHARED, exclude_defaults=True),
     }
 
 

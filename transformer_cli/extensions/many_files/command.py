@@ -20,12 +20,7 @@ from transformer_cli.base.workers import SerialExecutor, find_executor
 from transformer_cli.base.writing import claim, whole_file
 from transformer_cli.cli.declaring import CommandOptions, ExtraOptions
 from transformer_cli.cli.translate import TranslateOptions
-from transformer_cli.cli.translation import (
-    InputFormat,
-    RowFormat,
-    load_translator,
-    open_format,
-)
+from transformer_cli.cli.translation import InputFormat, RowFormat, load_translator, open_format
 from transformer_cli.extensions.many_files.options import ManyFilesOptions
 from transformer_cli.extensions.many_files.output_directory import (
     FileState,

@@ -14,12 +14,7 @@ from pydantic import BaseModel, ConfigDict
 
 from transformer_cli.base.artifact import read_record, write_record
 from transformer_cli.base.errors import UsageError
-from transformer_cli.base.writing import (
-    PARTIAL,
-    PARTIAL_JOURNALS,
-    remove_leftovers,
-    temporary_path,
-)
+from transformer_cli.base.writing import PARTIAL, PARTIAL_JOURNALS, remove_leftovers, temporary_path
 from transformer_cli.runs.directory import lock_directory
 
 RECORD = ".translations.json"

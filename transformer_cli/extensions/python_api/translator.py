@@ -21,19 +21,14 @@ from transformer_cli.base.errors import (
     UsageError,
 )
 from transformer_cli.config.choices import (
-    HIGHEST_PENALTY,
     LARGEST_BEAM,
-    MOST_BATCH_TOKENS,
     MOST_THREADS,
     DeviceName,
     SearchPrecisionName,
 )
+from transformer_cli.config.decoding_schema import DecodingConfig
 from transformer_cli.inference.engine import SearchEngine
-from transformer_cli.inference.loading import (
-    ComputeOptions,
-    choose_engine,
-    load_translator,
-)
+from transformer_cli.inference.loading import ComputeOptions, choose_engine, load_translator
 from transformer_cli.inference.translation import Translation
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.runs.checkpoint import find_checkpoint
@@ -115,6 +110,7 @@ class Translator:
         tag: str | None = None,
         length_penalty: float | None = None,
         prefixes: Iterable[str] | None = None,
+        **search: Any,
     ) -> list[str]:
         """Translate text, one sentence a line.
 
@@ -127,6 +123,7 @@ class Translator:
             length_penalty: 0 to 100; a higher one prefers longer translations. None: the run's.
             prefixes: what each line's translation begins with, verbatim; an empty one forces
                 nothing.
+            search: further settings of the search that are options of the command ``translate``.
 
         Returns:
             As many translations, in the same order; a blank line's is empty, and one without words,
@@ -138,14 +135,15 @@ class Translator:
             UsageError: a number is out of range, the run has no such tag, or the only engine that
                 reads the model forces no prefixes.
         """
+        search |= {"length_penalty": length_penalty}
         translated = self._translate(
             "translate",
             lines,
             beam_size=beam_size,
             batch_tokens=batch_tokens,
             tag=tag,
-            length_penalty=length_penalty,
             prefixes=prefixes,
+            **search,
         )
         return [best.text for best, *_ in translated]
 
@@ -159,6 +157,7 @@ class Translator:
         tag: str | None = None,
         length_penalty: float | None = None,
         prefixes: Iterable[str] | None = None,
+        **search: Any,
     ) -> list[list[Translation]]:
         """Return the ``n_best`` translations of each line, if as many are found, with their scores.
 
@@ -172,6 +171,7 @@ class Translator:
         """
         _check_count("translate_n_best: n_best", n_best, LARGEST_BEAM)
         _check_type("translate_n_best: alignments", alignments, bool, "True or False")
+        search |= {"length_penalty": length_penalty}
         return self._translate(
             "translate_n_best",
             lines,
@@ -180,8 +180,8 @@ class Translator:
             beam_size=beam_size,
             batch_tokens=batch_tokens,
             tag=tag,
-            length_penalty=length_penalty,
             prefixes=prefixes,
+            **search,
         )
 
     def _translate(
@@ -194,24 +194,16 @@ class Translator:
         beam_size: int | None,
         batch_tokens: int | None,
         tag: str | None,
-        length_penalty: float | None,
         prefixes: Iterable[str] | None,
+        **search: Any,
     ) -> list[list[Translation]]:
         """Check what a method was given, and translate; ``n_best`` None needs no scores."""
-        counts = (
-            ("beam_size", beam_size, LARGEST_BEAM),
-            ("batch_tokens", batch_tokens, MOST_BATCH_TOKENS),
-        )
-        for name, count, most in counts:
-            if count is not None:
-                _check_count(f"{method}: {name}", count, most)
-        if length_penalty is not None:
-            _check_type(f"{method}: length_penalty", length_penalty, Real, "a number")
-            if not 0 <= length_penalty <= HIGHEST_PENALTY:  # NaN is neither
-                raise UsageError(
-                    f"{method}: length_penalty: expected 0 to {HIGHEST_PENALTY:g}, "
-                    f"found {length_penalty}"
-                )
+        for name in search.keys() - DecodingConfig.options().keys():
+            raise TypeError(f"Translator.{method}() got an unexpected keyword argument {name!r}")
+        search = {"beam_size": beam_size, "batch_tokens": batch_tokens, **search}
+        for name, value in search.items():
+            if value is not None:
+                _check_setting(method, name, value)
         if tag is not None:
             _check_type(f"{method}: tag", tag, str, "text")
         if n_best is not None and beam_size is not None and n_best > beam_size:
@@ -236,7 +228,7 @@ class Translator:
                 )
             if tag is not None:
                 loaded = replace(loaded, tokenizers=loaded.tokenizers.tagged(tag))
-            translator = loaded.with_search(beam_size, batch_tokens, length_penalty=length_penalty)
+            translator = loaded.with_search(**search)
             translator = translator.with_search(max(n_best or 1, translator.decoding.beam_size))
             if starts is not None:
                 from transformer_cli.extensions.prefixes.forced_prefixes import (
@@ -325,9 +317,19 @@ def _check_type(name: str, value: object, kinds: Any, expected: str) -> None:
         raise UsageError(f"{name}: expected {expected}, found {value!r}")
 
 
-def _check_count(name: str, value: int, most: int) -> None:
+def _check_setting(method: str, name: str, value: Any) -> None:
+    least, most = DecodingConfig.bounds(name)
+    if DecodingConfig.model_fields[name].annotation is int:
+        _check_count(f"{method}: {name}", value, most, least)
+        return
+    _check_type(f"{method}: {name}", value, Real, "a number")
+    if not least <= value <= most:  # NaN is neither
+        raise UsageError(f"{method}: {name}: expected {least:g} to {most:g}, found {value}")
+
+
+def _check_count(name: str, value: int, most: int, least: int = 1) -> None:
     _check_type(name, value, Integral, "a whole number")
-    if value < 1:
-        raise UsageError(f"{name}: expected at least 1, found {value}")
+    if value < least:
+        raise UsageError(f"{name}: expected at least {least}, found {value}")
     if value > most:
         raise UsageError(f"{name}: expected at most {most}, found {value}")

@@ -10,13 +10,7 @@ from operator import le
 from typing import TYPE_CHECKING, Any
 
 from transformer_cli.extensions.revision.foreign_scripts import are_close, script_of, scripts_of
-from transformer_cli.inference.translation import (
-    EncodedLine,
-    Notes,
-    Reviser,
-    Translation,
-    Watcher,
-)
+from transformer_cli.inference.translation import EncodedLine, Notes, Reviser, Translation, Watcher
 
 if TYPE_CHECKING:
     from transformer_cli.inference.translator import TextTranslator

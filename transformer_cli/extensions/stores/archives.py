@@ -11,11 +11,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, BinaryIO
 
 from transformer_cli.base.errors import CorpusError, MissingTextError, did_you_mean
-from transformer_cli.base.locations import (
-    LOCAL,
-    Location,
-    open_regular,
-)
+from transformer_cli.base.locations import LOCAL, Location, open_regular
 from transformer_cli.base.messages import size
 from transformer_cli.extensions.stores.objects import SeekableReader, is_match
 

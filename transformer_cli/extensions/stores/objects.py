@@ -16,10 +16,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, BinaryIO, TypeVar
 
-from transformer_cli.base.errors import (
-    CorpusError,
-    MissingExtraError,
-)
+from transformer_cli.base.errors import CorpusError, MissingExtraError
 from transformer_cli.base.locations import Location, text_path
 from transformer_cli.base.packages import import_extra
 from transformer_cli.base.text_files import Reader

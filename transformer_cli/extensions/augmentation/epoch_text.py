@@ -1,0 +1,101 @@
+"""What changes the text of each epoch, and the settings that ask for it.
+
+A new change is a field of ``AugmentationSettings``, and what ``find_changes`` yields for it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from transformer_cli.base import registry
+from transformer_cli.base.packages import lazy_imports
+from transformer_cli.config.schema import Config
+from transformer_cli.config.sections import Probability, Section, setting
+from transformer_cli.config.tokenizer_schema import SentencePieceConfig, TokenizerSection
+from transformer_cli.data.store import EncodedStore, EncodedText, TokenArray
+from transformer_cli.text.protocol import Tokenizers
+
+with lazy_imports():
+    from transformer_cli.extensions.augmentation import bpe_dropout
+
+if TYPE_CHECKING:
+    from transformer_cli.data.batches import Augmentation
+
+
+class AugmentationSettings(Section):
+    """Keys of training."""
+
+    src_bpe_dropout: Probability = setting(
+        0.0,
+        "BPE-dropout (Provilkov et al. 2020): probability of skipping a merge in a "
+        "source word in training; batches then hold more tokens",
+    )
+    tgt_bpe_dropout: Probability = setting(0.0, "BPE-dropout of the target side")
+    concatenate: Probability = setting(
+        0.0,
+        "probability of putting another pair behind a training pair, and again behind that, up to "
+        "max_length (Nguyen et al. 2021), drawn again in each epoch, in the same time: for text "
+        "longer than the corpus's sentences",
+    )
+
+    def check_with(self, config: Any) -> None:
+        """Make sure that there may be merges to leave out."""
+        super().check_with(config)
+        for key in ("src_bpe_dropout", "tgt_bpe_dropout"):
+            if getattr(self, key) and not _may_have_merges(config.tokenizer):
+                raise ValueError(
+                    f"training.{key}: needs merges to leave out (tokenizer.kind sentencepiece "
+                    "with model_type: bpe); leave it at 0"
+                )
+
+
+def _may_have_merges(tokenizer: TokenizerSection) -> bool:
+    if isinstance(tokenizer, SentencePieceConfig):
+        return tokenizer.model_type == "bpe"
+    entry = registry.find("tokenizer", tokenizer.kind)
+    # What kind of model a file holds shows when it is opened.
+    return entry is not None and entry.facts.get("model") == "sentencepiece"
+
+
+def find_changes(
+    config: Config, tokenizers: Tokenizers, store: EncodedStore
+) -> Iterator[tuple[str, "Augmentation"]]:
+    """Yield what the settings ask for, each with what it changes: words, subwords or rows."""
+    training = config.training
+    if not isinstance(training, AugmentationSettings):
+        return
+    rates = training.src_bpe_dropout, training.tgt_bpe_dropout
+    if any(rates):
+        yield "subwords", bpe_dropout.build_bpe_dropout(rates, tokenizers, training.max_length)
+    if training.concatenate:
+        yield "rows", Concatenation(training.concatenate, training.max_length)
+
+
+@dataclass(frozen=True)
+class Concatenation:
+    """Concatenation of random pairs (Nguyen et al. 2021); an ``Augmentation``.
+
+    Each row of a batch becomes n pairs, one after another, with probability
+    ``probability ** (n - 1) * (1 - probability)``, of at most ``max_length`` tokens a side.
+    """
+
+    probability: float
+    max_length: int
+
+    def __call__(self, text: EncodedText, seed: int) -> EncodedText:
+        """Return the pairs in fewer, longer rows, drawn with ``seed``."""
+        random = np.random.Generator(np.random.PCG64(seed))
+        # One draw a batch: its pairs are of similar length, so that its rows stay so.
+        longest = max(int(side.max(initial=1)) for side in text.lengths)
+        pairs = min(int(random.geometric(1 - self.probability)), self.max_length // longest)
+        if pairs < 2:
+            return text
+        shuffled = text.take(random.permutation(len(text)))
+        return EncodedText(*(_join(side, pairs) for side in (shuffled.src, shuffled.tgt)))
+
+
+def _join(side: TokenArray, sentences: int) -> TokenArray:
+    # Rows are told apart by their offsets alone; the last row may have fewer sentences.
+    return TokenArray(side.ids, np.append(side.offsets[:-1:sentences], side.offsets[-1]))

@@ -34,7 +34,7 @@ class InitOptions(CommandOptions):
         ),
     ] = Path()
     from_: Annotated[
-        str | None, option("NAME", "Sample to write, or own or opus:NAME.", "--from")
+        str | None, option("NAME", "Sample to write; without it, list them.", "--from")
     ] = None
 
 

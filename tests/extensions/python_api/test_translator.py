@@ -24,6 +24,8 @@ from transformer_cli.base.errors import (
     UsageError,
 )
 from transformer_cli.config.decoding_schema import DecodingConfig
+from transformer_cli.inference.loading import ComputeOptions
+from transformer_cli.runs.directory import RunDirectory
 
 __all__ = ["own_run", "training"]
 
@@ -208,6 +210,22 @@ def test_settings_of_the_search_are_those_of_the_command(translator: Translator,
     assert len(translator.translate(LINES, beam_size=2, **{name: most})) == len(LINES)
     with pytest.raises(UsageError, match=f"translate: {name}: expected .*found {least - 1}"):
         translator.translate(LINES, **{name: least - 1})
+
+
+def test_a_call_is_searched_by_an_engine_for_its_settings(
+    training: Training, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    translator = Translator.load(training.run, device="cpu")
+    asked = []
+
+    def choose(run: RunDirectory, options: ComputeOptions, **others: object) -> str:
+        asked.append(options.search)
+        return "torch"
+
+    monkeypatch.setattr("transformer_cli.extensions.python_api.translator.choose_engine", choose)
+    for _ in range(2):
+        translator.translate(LINES, beam_size=3, length_penalty=2.5)
+    assert asked == [{"beam_size": 2, "length_penalty": 2.5}]
 
 
 def test_a_setting_that_is_none_of_the_search_is_refused(translator: Translator) -> None:

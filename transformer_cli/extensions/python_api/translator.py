@@ -43,16 +43,17 @@ class Translator:
     """
 
     def __init__(self, run: RunDirectory, checkpoint: str, options: ComputeOptions) -> None:
-        self._engine = choose_engine(run, options)
-        self._scoring_engine = choose_engine(run, options, prefers_torch=True)
+        self._run, self._options = run, options
+        self._chosen: dict[tuple[Any, ...], str] = {}
+        engine, _ = self._choose(), self._choose(prefers_torch=True)  # before long work
         if not (run.exported or run.only_engine):
             # One for both engines, whatever training makes the best one meanwhile.
             checkpoint = str(find_checkpoint(run.checkpoints, checkpoint).absolute())
-        self._run, self._checkpoint, self._options = run, checkpoint, options
+        self._checkpoint = checkpoint
         self._weights = ""  # their sum, once they are loaded
         self._loaded: dict[str, TextTranslator[SearchEngine]] = {}
         self._turn = threading.Lock()
-        self._config = self._get(self._engine).config
+        self._config = self._get(engine).config
         _LOADED.add(self)
 
     @classmethod
@@ -88,8 +89,7 @@ class Translator:
         _check_type("load: checkpoint", checkpoint, str, "text")
         if threads is not None:
             _check_count("load: threads", threads, MOST_THREADS)
-        # Any call may ask for a beam.
-        options = ComputeOptions("auto", device, precision, threads, {"beam_size": 2})
+        options = ComputeOptions("auto", device, precision, threads)
         return cls(RunDirectory(Path(path).absolute()), checkpoint, options)
 
     @property
@@ -218,7 +218,7 @@ class Translator:
         needing_torch = ["prefixes"] * (starts is not None) + ["alignments"] * alignments
         has_scores = n_best is not None or bool(needing_torch)
         with self._turn:
-            loaded = self._get(self._scoring_engine if has_scores else self._engine)
+            loaded = self._get(self._choose(has_scores, **search))
             if needing_torch and loaded.engine.name != "torch":
                 exported = self._run.only_engine
                 lack = f"reads no model exported for {exported.facts['reader']}" if exported else ""
@@ -243,6 +243,17 @@ class Translator:
 
                 translator = with_alignments(translator)
             return translator.translate_lines(texts, n_best)
+
+    def _choose(self, prefers_torch: bool = False, **search: Any) -> str:
+        """Return the name of the engine for settings of the search; any call may ask for a beam."""
+        asked = {
+            key: search[key] for key in DecodingConfig.options() if search.get(key) is not None
+        }
+        which = (prefers_torch, *asked.items())
+        if which not in self._chosen:
+            options = replace(self._options, search={"beam_size": 2, **asked})
+            self._chosen[which] = choose_engine(self._run, options, prefers_torch=prefers_torch)
+        return self._chosen[which]
 
     def _get(self, engine: str) -> TextTranslator[SearchEngine]:
         """Return what searches with an engine, loaded when it is first asked for."""

@@ -184,23 +184,27 @@ def _rows(part: Schema, above: str = "") -> Iterator[tuple[str, Schema, str]]:
 
 
 def _type(part: Schema) -> str:
-    """Return the values that a setting takes, in words."""
+    """Return the values that a setting takes, in words, without null if that is the default."""
     if "anyOf" in part:
         return "a section, see below"
     if "const" in part:
         return f"`{part['const']}`"
+    is_null = "default" in part and part["default"] is None
     if "enum" in part:
-        *others, last = (f"`{as_yaml(choice)}`" for choice in part["enum"])
+        choices = [choice for choice in part["enum"] if choice is not None or not is_null]
+        *others, last = (f"`{as_yaml(choice)}`" for choice in choices)
         return f"{', '.join(others)} or {last}"
     match part["type"]:
+        case [*names, "null"] if is_null:
+            return _type({**part, "type": names if names[1:] else names[0]})
         case [name, "null"]:
             return f"{_type({**part, 'type': name})}, or `null`"
-        case ["string", "array", "null"]:
-            return "text, or a list, or `null`"
+        case ["string", "array"]:
+            return "text or a list"
         case ["boolean", "string"]:
-            return "true or false, or text"
-        case ["integer", "string", "null"]:
-            return "whole number or text, or `null`"
+            return "`true`, `false` or text"
+        case ["integer", "string"]:
+            return "whole number or text"
         case "integer" | "number" as name:
             kind = {"integer": "whole number", "number": "number"}[name]
             return f"{kind}, {bounds}" if (bounds := _bounds(part)) else kind

@@ -212,6 +212,8 @@ def _type(part: Schema) -> str:
             return "`true` or `false`"
         case "array" if isinstance(part["items"], list):
             return f"list of {len(part['items'])}: {_type(part['items'][0])} each"
+        case "array" if "length_ratio" in part["items"].get("enum", ()):
+            return "list of [filters](#filters)"
         case "array" if "enum" in part["items"]:
             return f"list of {_type(part['items'])}"
         case "array" if "anyOf" in part["items"]:
@@ -226,7 +228,7 @@ def _type(part: Schema) -> str:
         case _ if part.get("format") == "path":
             return "path"
         case _ if part.get("pattern") == LANGUAGE_PATTERN:
-            return "language code, as `de`, `pt-BR` or `zh_TW`"
+            return "language code"
         case _ if part.get("pattern") == NAME_PATTERN:
             return "letters, digits, `-` and `_`"
         case name:

@@ -204,10 +204,9 @@ def _type(part: Schema) -> str:
         case ["boolean", "string"]:
             return "`true`, `false` or text"
         case ["integer", "string"]:
-            return "whole number or text"
+            return "integer or text"
         case "integer" | "number" as name:
-            kind = {"integer": "whole number", "number": "number"}[name]
-            return f"{kind}, {bounds}" if (bounds := _bounds(part)) else kind
+            return f"{name}, {bounds}" if (bounds := _bounds(part)) else name
         case "boolean":
             return "`true` or `false`"
         case "array" if isinstance(part["items"], list):

@@ -184,30 +184,35 @@ def _rows(part: Schema, above: str = "") -> Iterator[tuple[str, Schema, str]]:
 
 
 def _type(part: Schema) -> str:
-    """Return the values that a setting takes, in words."""
+    """Return the values that a setting takes, in words, without null if that is the default."""
     if "anyOf" in part:
         return "a section, see below"
     if "const" in part:
         return f"`{part['const']}`"
+    is_null = "default" in part and part["default"] is None
     if "enum" in part:
-        *others, last = (f"`{as_yaml(choice)}`" for choice in part["enum"])
+        choices = [choice for choice in part["enum"] if choice is not None or not is_null]
+        *others, last = (f"`{as_yaml(choice)}`" for choice in choices)
         return f"{', '.join(others)} or {last}"
     match part["type"]:
+        case [*names, "null"] if is_null:
+            return _type({**part, "type": names if names[1:] else names[0]})
         case [name, "null"]:
             return f"{_type({**part, 'type': name})}, or `null`"
-        case ["string", "array", "null"]:
-            return "text, or a list, or `null`"
+        case ["string", "array"]:
+            return "text or a list"
         case ["boolean", "string"]:
-            return "true or false, or text"
-        case ["integer", "string", "null"]:
-            return "whole number or text, or `null`"
+            return "`true`, `false` or text"
+        case ["integer", "string"]:
+            return "integer or text"
         case "integer" | "number" as name:
-            kind = {"integer": "whole number", "number": "number"}[name]
-            return f"{kind}, {bounds}" if (bounds := _bounds(part)) else kind
+            return f"{name}, {bounds}" if (bounds := _bounds(part)) else name
         case "boolean":
             return "`true` or `false`"
         case "array" if isinstance(part["items"], list):
             return f"list of {len(part['items'])}: {_type(part['items'][0])} each"
+        case "array" if "length_ratio" in part["items"].get("enum", ()):
+            return "list of [filters](#filters)"
         case "array" if "enum" in part["items"]:
             return f"list of {_type(part['items'])}"
         case "array" if "anyOf" in part["items"]:
@@ -222,7 +227,7 @@ def _type(part: Schema) -> str:
         case _ if part.get("format") == "path":
             return "path"
         case _ if part.get("pattern") == LANGUAGE_PATTERN:
-            return "language code, as `de`, `pt-BR` or `zh_TW`"
+            return "language code"
         case _ if part.get("pattern") == NAME_PATTERN:
             return "letters, digits, `-` and `_`"
         case name:

@@ -140,7 +140,7 @@ def _transformer_cli(
         ),
     ] = False,
 ) -> None:
-    """Train a Transformer to translate, from two text files to a scored model.
+    """Train your own translation model from two text files.
 
     \b
     Example:

@@ -23,14 +23,13 @@ if TYPE_CHECKING:
 def average(
     run: options.Run,
     last: Annotated[
-        int | None, option("N", "The newest N checkpoints.  [default: all]", min=1)
+        int | None, option("N", "Number of checkpoints, the newest ones.  [default: all]", min=1)
     ] = None,
 ) -> None:
-    """Average the weights of a run's newest checkpoints.
+    """Average the weights of a run's last checkpoints.
 
-    The average is a checkpoint of the run like any other: evaluate and translate read it with
-    --checkpoint average, until another is made. A run keeps as many checkpoints as
-    training.keep_last says.
+    The average becomes another checkpoint of the run: use it with --checkpoint average. The setting
+    training.keep_last says how many checkpoints a run keeps.
 
     \b
     Example:

@@ -49,10 +49,10 @@ class TextOptions(CommandOptions):
     heading = "Input and output"
     run: options.Run
     split: options.Split = None
-    src: Annotated[Path | None, option("FILE", "Source text, instead of a split.")] = None
+    src: Annotated[Path | None, option("FILE", "Source text to score instead of a split.")] = None
     ref: Annotated[Path | None, option("FILE", "Reference translations of --src.")] = None
     output: Annotated[
-        Path | None, option("FILE", "Save the translations, line by line.", "--output", "-o")
+        Path | None, option("FILE", "Write the translations to this file.", "--output", "-o")
     ] = None
     json: options.Json = False
 
@@ -83,10 +83,9 @@ class EvaluateExtra(ExtraOptions):
 def evaluate(given: EvaluateOptions) -> None:
     """Score a trained model: BLEU, chrF, TER and perplexity.
 
-    BLEU is cased and, where letters have case, lowercased, of detokenised translations against raw
-    references, by sacreBLEU; the signatures printed with the scores say exactly how. ± is half of
-    the 95 % interval, by bootstrap resampling. Of TER, edits to a hundred words, less is better.
-    What is scored is what the model's search finds, also where translate would revise it.
+    sacreBLEU scores detokenized translations against raw references; the signature of each score
+    says exactly how. ± is half of the 95 % interval, by bootstrap resampling. For TER, less is
+    better. Scores are of the first search: doubtful lines are not searched again.
 
     \b
     Example:

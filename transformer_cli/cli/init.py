@@ -22,13 +22,20 @@ with lazy_imports():
 class InitOptions(CommandOptions):
     """What ``init`` is given."""
 
-    heading: ClassVar = "Where to and what from"
+    heading: ClassVar = "What to write, and where"
 
     directory: Annotated[
         Path,
-        argument("DIR", "Where to; made if it is not there.", show_default=True, file_okay=False),
+        argument(
+            "DIR",
+            "Directory to write into; it is created if needed.",
+            show_default=True,
+            file_okay=False,
+        ),
     ] = Path()
-    from_: Annotated[str | None, option("NAME", "Configuration to start from.", "--from")] = None
+    from_: Annotated[
+        str | None, option("NAME", "Sample to write; without it, list them.", "--from")
+    ] = None
 
 
 class NewConfig(NamedTuple):
@@ -52,10 +59,10 @@ class NewConfig(NamedTuple):
 
 @declared_by(InitOptions)
 def init(given: InitOptions) -> None:
-    """Write a configuration to start from, and what it needs.
+    """Write a sample config and the files it needs.
 
-    Without --from, lists the configurations. Writes configs/NAME.yaml with its bases,
-    configs/schema.json for editors and, for toy, the text. No file is overwritten.
+    Without --from, it lists the samples. It writes configs/NAME.yaml, configs/schema.json for
+    editors and, for toy, the text. It never overwrites a file.
 
     \b
     Example:

@@ -23,30 +23,32 @@ with lazy_imports():
 
 
 Config = Annotated[Path, argument("CONFIG", "YAML file of the experiment.")]
-Run = Annotated[Path, argument("RUN", "Run directory of a training.")]
+Run = Annotated[Path, argument("RUN", "Run directory, written by train.")]
 RunDir = Annotated[Path | None, option("DIR", "Run directory.  [default: runs/<config name>]")]
 Set = Annotated[
     list[str] | None,
-    option("KEY=VALUE", "Override a setting, as in training.epochs=3; repeatable.", "--set"),
+    option("KEY=VALUE", "Change a setting, e.g. training.epochs=3; repeatable.", "--set"),
 ]
-Overwrite = Annotated[
-    bool, flag("Start again; an earlier run is renamed to its name and the date.", "--overwrite")
-]
+Overwrite = Annotated[bool, flag("Start again, and rename the earlier run.", "--overwrite")]
 Checkpoint = Annotated[str, option("best|last|average|PATH", "Checkpoint to load.")]
 BeamSize = Annotated[
     int | None, option("N", "Beam size; 1 is greedy search.  [default: the run's]", min=1)
 ]
 Split = Annotated[
-    str | None, option("SPLIT", "Split of the run's corpus.  [default: its first test]")
+    str | None,
+    option("SPLIT", "Split of the run's corpus, e.g. val.  [default: the first test split]"),
 ]
 
-Json = Annotated[bool, flag("Print one JSON object.", "--json")]
-Device = Annotated[DeviceName, option(None, "Device; auto is the CUDA GPU if there is one.")]
+Json = Annotated[bool, flag("Print the result as JSON.", "--json")]
+Device = Annotated[
+    DeviceName, option(None, "Device; auto: a CUDA GPU if there is one, else the CPU.")
+]
 Precision = Annotated[
-    PrecisionName, option(None, "Precision of matmuls; auto is bfloat16 on a GPU.")
+    PrecisionName, option(None, "Precision of matrix products; auto: bfloat16 on a GPU.")
 ]
 TrainingPrecision = Annotated[
-    PrecisionName, option(None, "Precision of matmuls; auto is bfloat16 where the hardware has it.")
+    PrecisionName,
+    option(None, "Precision of matrix products; auto: bfloat16 if the hardware has it."),
 ]
 Threads = Annotated[
     int | None, option("N", "CPU threads.  [default: one per core]", min=1, max=MOST_THREADS)
@@ -61,7 +63,7 @@ class HardwareOptions(CommandOptions):
     device: Device = "auto"
     precision: Annotated[
         SearchPrecisionName,
-        option(None, "Precision of matmuls; auto is bfloat16 on a GPU; int8 for CPUs."),
+        option(None, "Precision of matrix products; auto: bfloat16 on a GPU; int8: CPU only."),
     ] = "auto"
     threads: Threads = None
 
@@ -136,7 +138,7 @@ class RunOptions(CommandOptions):
     run_dir: RunDir = None
     set_: Set = None
     overwrite: Overwrite = False
-    dry_run: Annotated[bool, flag("Print a summary, then exit without training.", "--dry-run")] = (
+    dry_run: Annotated[bool, flag("Print a summary and exit without training.", "--dry-run")] = (
         False
     )
 

@@ -44,10 +44,10 @@ STOPPING = "stopping after this step with a checkpoint; once more stops at once"
 
 @declared_by(TrainOptions)
 def train(given: TrainOptions) -> None:
-    """Train a model, or resume an earlier training.
+    """Train a model, or resume an interrupted training.
 
-    Builds the vocabularies where they are missing, validates as it goes, and keeps the best and
-    the last checkpoint in the run directory. Ctrl-C stops with a checkpoint.
+    It prepares the text if needed, validates regularly, and keeps the best and the last checkpoint
+    in the run directory. Ctrl-C saves a checkpoint and stops; the same command resumes.
 
     \b
     Example:

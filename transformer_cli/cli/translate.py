@@ -33,7 +33,7 @@ class FileOptions(CommandOptions):
         Path,
         option(
             "PATH",
-            "Text, one sentence a line; or what extensions read.",
+            "Text, one sentence per line, or a document.",
             "--input",
             "-i",
             parser=options.read_path,
@@ -41,11 +41,13 @@ class FileOptions(CommandOptions):
     ] = _STREAM
     output: Annotated[
         Path,
-        option("PATH", "Translations, line by line.", "--output", "-o", parser=options.read_path),
+        option(
+            "PATH", "Where to write the translations.", "--output", "-o", parser=options.read_path
+        ),
     ] = _STREAM
-    errors: Annotated[DecodingErrors, option(None, "What is not UTF-8: an error, or U+FFFD.")] = (
-        "strict"
-    )
+    errors: Annotated[
+        DecodingErrors, option(None, "Invalid UTF-8: stop, or write U+FFFD instead.")
+    ] = "strict"
 
 
 def _with_settings(declared: type[CommandOptions]) -> Any:
@@ -69,10 +71,12 @@ class DecodingOptions(CommandOptions):
     checkpoint: options.Checkpoint = "best"
     beam_size: options.BeamSize = None
     batch_tokens: Annotated[
-        int | None, option("N", "Source tokens a batch, times beam.  [default: the run's]", min=1)
+        int | None,
+        option("N", "Source tokens per batch, times the beam size.  [default: the run's]", min=1),
     ] = None
     max_length: Annotated[
-        int | None, option("N", "Most tokens of a translation.  [default: by its source]", min=1)
+        int | None,
+        option("N", "Maximum tokens per translation.  [default: depends on the source]", min=1),
     ] = None
 
     @property
@@ -113,7 +117,7 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
         str,
         option(
             "|".join(("auto", "torch", *entries("engine"))),
-            "auto is one that is faster than torch where its text is the same.",
+            "auto: a faster engine if its text is the same, else torch.",
         ),
     ] = "auto"
 
@@ -181,10 +185,10 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
 
 @declared_by(TranslateOptions)
 def translate(given: TranslateOptions) -> None:
-    """Translate text, one sentence a line; line N in is line N out.
+    """Translate text, one sentence per line; line N in is line N out.
 
-    Reads standard input and writes standard output by default (- means these too).
-    FILE.partial has the translations until FILE is complete; run the same command again to resume.
+    By default, it reads standard input and writes standard output. Until -o FILE is complete, its
+    lines are in FILE.partial; run the same command again to resume.
 
     \b
     Example:

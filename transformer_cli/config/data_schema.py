@@ -42,8 +42,7 @@ class TextFiles(Section):
         | None
     ) = setting(
         None,
-        "SHA-256 of the file or archive that is fetched, if a path is an https:// URL; of two, a "
-        "list, src's first",
+        "SHA-256 of an https:// file; for two URLs, a list with src's first",
     )
 
     @model_validator(mode="after")
@@ -87,8 +86,8 @@ class DataSection(Section):
     place = "data"
 
     kind: str
-    src_lang: Language = Field(description="source language, as in 'de'")
-    tgt_lang: Language = Field(description="target language, as in 'en'")
+    src_lang: Language = Field(description="source language, e.g. de, pt-BR or zh_TW")
+    tgt_lang: Language = Field(description="target language")
 
 
 class GermanEnglish(DataSection):

@@ -19,7 +19,7 @@ class DecodingConfig(Section):
         0.6,
         "alpha of Wu et al. 2016 (GNMT), equation 14: a higher value prefers longer "
         "translations, 0 uses log-probabilities alone; beam search only",
-        option=("A", "Higher favours length."),
+        option=("A", "Higher values give longer translations."),
     )
     batch_tokens: Annotated[int, Field(gt=0, le=MOST_BATCH_TOKENS)] = setting(
         8192, "maximum source tokens in a batch, padding included, times the beam size"

@@ -39,10 +39,10 @@ class ModelConfig(Section):
     attention_dropout: DropoutRate = setting(0.0, "dropout of attention weights")
     activation_dropout: DropoutRate = setting(0.0, "dropout after the feed-forward activation")
     norm: Literal["pre", "post"] = setting(
-        "pre", "normalisation before each sublayer, or after it as in the paper"
+        "pre", "normalization before each sublayer, or after it as in the paper"
     )
     norm_kind: Literal["layernorm", "rmsnorm"] = setting(
-        "layernorm", "kind of normalisation; rmsnorm has no mean (Zhang et al. 2019)"
+        "layernorm", "kind of normalization; rmsnorm has no mean (Zhang et al. 2019)"
     )
     positions: Literal["sinusoidal", "learned"] = setting(
         "sinusoidal", "position encoding; learned positions limit the input's length"
@@ -194,10 +194,8 @@ class TrainingConfig(Section):
         AfterValidator(lambda parts: sorted(set(parts))),
     ] = setting(
         [],
-        "one or two parts of the model whose weights stay as they are; needs init. "
-        "embeddings: those of tokens on both sides, and learned positions. An output layer's "
-        "matrix that is tied to them is frozen too; its bias, and an untied output layer, never "
-        "are",
+        "one or two parts of the model whose weights don't change; needs init. embeddings "
+        "include learned positions and a tied output matrix, but no output bias",
     )
     label_smoothing: Probability = setting(0.1, "probability spread over the wrong target tokens")
     rdrop_alpha: Annotated[float, Field(ge=0.0, le=1e6)] = setting(
@@ -207,15 +205,14 @@ class TrainingConfig(Section):
     )
     ema_decay: Annotated[float, Field(gt=0.0, lt=1.0)] | None = setting(
         None,
-        "decay of an exponential moving average of the weights (Polyak and Juditsky "
-        "1992), at first (step + 1) / (step + 10); the average is validated and saved. null: no "
-        "average",
+        "decay of an exponential moving average of the weights (Polyak and Juditsky 1992), which "
+        "is validated and saved; null: no average",
     )
     schedule: ScheduleConfig = setting(NoamSchedule(kind="noam"), "learning rate by optimizer step")
     optimizer: Literal["adam", "muon"] = setting(
         "adam",
         "what updates the weights. muon (Jordan et al. 2024): the matrices of encoder "
-        "and decoder layers by orthogonalised momentum, all other weights by Adam, at the rates "
+        "and decoder layers by orthogonalized momentum, all other weights by Adam, at the rates "
         "of one schedule",
     )
     muon_momentum: Probability = setting(0.95, "Muon's momentum")
@@ -226,8 +223,8 @@ class TrainingConfig(Section):
     clip_norm: PositiveFloat | None = setting(1.0, "maximum gradient norm; null: no clipping")
     skip_nonfinite: CountOrZero = setting(
         0,
-        "maximum steps that may be skipped in a whole training because the loss or "
-        "gradient is not finite; one more is an error",
+        "steps that may be skipped because the loss or gradient is not finite; one more is an "
+        "error",
         may_change=True,
     )
     validate_every: Count | None = setting(
@@ -240,13 +237,12 @@ class TrainingConfig(Section):
         may_differ=True,
     )
     keep_last: Count = setting(
-        2, "newest checkpoints to keep, beside the best one", may_change=True, may_differ=True
+        2, "newest checkpoints to keep, besides the best one", may_change=True, may_differ=True
     )
     select: SelectName | None = setting(
         None,
-        "what the best checkpoint is chosen by, and patience counts: validation BLEU "
-        "(lowercased, if translations are), chrF or loss. null: chrf if the target language sets "
-        "no spaces between words, else bleu",
+        "validation score by which the best checkpoint is chosen; null: chrf if the target "
+        "language has no spaces between words, else bleu",
     )
     patience: Count | None = setting(
         None,
@@ -265,9 +261,7 @@ class EvaluationConfig(Section):
 
     tokenize: TokenizerName | None = setting(
         None,
-        "sacreBLEU's tokenizer for BLEU. null: by the target language: zh for Chinese, "
-        "ja-mecab for Japanese and ko-mecab for Korean, if they are installed, char where words "
-        "have no spaces between them, else 13a",
+        "sacreBLEU's tokenizer for BLEU; null: depends on the target language (docs/data.md)",
     )
 
 

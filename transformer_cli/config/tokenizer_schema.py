@@ -57,9 +57,8 @@ class SentencePieceConfig(TokenizerSection):
     lowercase: bool = setting(False, "lowercase both sides, output included")
     normalization: Literal["nfc", "nmt_nfkc", "nfkc", "identity"] = setting(
         "nfc",
-        "how characters are unified; nfc: equal spellings and white space; nmt_nfkc, nfkc: "
-        "SentencePiece's, which also turn ⁶ into 6 and ½ into 1⁄2, and nmt_nfkc zero-width "
-        "non-joiners into spaces; identity: not at all",
+        "how characters are unified. nfc: only different encodings of one character; nmt_nfkc, "
+        "nfkc: SentencePiece's own, which also turn ⁶ into 6; identity: not at all",
     )
     byte_fallback: bool = setting(True, "encode unseen characters as bytes")
     character_coverage: Annotated[float, Field(gt=0.9, le=1.0)] = setting(

@@ -1,6 +1,6 @@
 """Simulated experiments: how often do groups that do not differ come out significantly different?
 
-Run as a program, it prints the whole table of docs/extensions/experiments.md.
+Run as a program, it prints the whole table behind docs/extensions/experiments.md.
 """
 
 from collections.abc import Iterator, Sequence

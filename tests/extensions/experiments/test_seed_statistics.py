@@ -120,7 +120,7 @@ def test_holms_correction_is_statsmodels() -> None:
 
 # --- by simulation --------------------------------------------------------------------------------
 
-# The 10,000 experiments per cell of docs/extensions/experiments.md take minutes; these bounds are
+# The 10,000 experiments per case that null_effects.py runs take minutes; these bounds are
 # 4 % and 6 %, and what 2,000 may miss them by. Fewer sentences are faster, and conservative.
 
 

@@ -20,10 +20,15 @@ class AlignmentOptions(ExtraOptions):
     # Only torch tells what a model has attended to.
     alignments: Annotated[
         Path | None,
-        option("FILE", "Write word alignments, as in 0-0 1-2.", marks=("writes", "torch", "lines")),
+        option("FILE", "Write word alignments, e.g. 0-0 1-2.", marks=("writes", "torch", "lines")),
     ] = None
     replace_unk: Annotated[
-        bool, flag("Copy source words for unknown ones.", "--replace-unk", marks=("torch",))
+        bool,
+        flag(
+            "Replace unknown words with the aligned source words.",
+            "--replace-unk",
+            marks=("torch",),
+        ),
     ] = False
 
     def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:

@@ -22,13 +22,11 @@ _HEAD = ("", "by", "precision", "threads", "tokens/s")
 
 
 def bench(json: options.Json = False, device: options.Device = "auto") -> None:
-    """Measure what this machine does with this program, in about a minute.
+    """Measure how fast this machine trains and translates, in about a minute.
 
-    It measures training and greedy translation with a model of the size of multi30k_de_en_fast,
-    random weights and random sentences, in each precision that the machine has, by one thread and
-    by all. Other work on the machine makes both slower. Tokens are those of the target.
-
-    With --json there is one object, which also has facts about the machine, to compare machines by.
+    It trains and translates random sentences with a model like multi30k_de_en_fast, in each
+    precision that the machine has, with one thread and with all. Stop other programs first.
+    Tokens are target tokens. With --json, the result also describes the machine.
 
     \b
     Example:

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 AllowSuspectData = Annotated[
     bool,
     flag(
-        "Go on even where files can only be named by mistake: test text that is the training "
-        "text, one file for source and target, sides shifted, or in each other's script.",
+        "Train even if the files look wrong, e.g. misaligned, or tested on training text.",
         "--allow-suspect-data",
     ),
 ]
@@ -38,7 +37,7 @@ class SeenOptions(EvaluateExtra):
     heading = "Search and scores"
     seen: Annotated[
         bool,
-        flag("Read the training text, and score the pairs that are not in it too.", "--seen"),
+        flag("Also score only the pairs that are not in the training text.", "--seen"),
     ] = False
 
     def notes(self, given: EvaluateOptions, scored: ScoredText) -> "Notes | None":

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Cluster = Annotated[
     str | None,
-    option("ADDRESS|FILE", "Dask cluster: tcp://HOST:8786, or a YAML file that names one."),
+    option("ADDRESS|FILE", "Dask cluster to use: tcp://HOST:8786, or a YAML file."),
 ]
 
 
@@ -57,7 +57,7 @@ def _open(settings: "cluster_schema.ClusterSettings", place: Path) -> Iterator["
 class TrainClusterOptions(ClusterOptions):
     """A cluster that prepares the text of a training."""
 
-    about = "With --cluster, the data is prepared there; the training itself runs here."
+    about = "With --cluster, the cluster prepares the text; the training runs here."
 
     def check(self, given: Any) -> None:
         if self.cluster is not None and given.dry_run:
@@ -70,7 +70,7 @@ class TranslateClusterOptions(ClusterOptions):
     """A cluster that translates many files."""
 
     heading = "Hardware"
-    about = "Of many files, --cluster gives each worker one."
+    about = "With --cluster, each worker translates one of many files."
 
     def check(self, given: Any) -> None:
         if self.cluster is not None:

@@ -19,7 +19,9 @@ class CometOptions(EvaluateExtra):
     """Whether COMET scores the translations too."""
 
     heading = "Search and scores"
-    comet: Annotated[bool, flag("COMET too, if its package is installed.", "--comet")] = False
+    comet: Annotated[
+        bool, flag("Also score with COMET, if its package is installed.", "--comet")
+    ] = False
 
     def notes(self, given: EvaluateOptions, scored: ScoredText) -> "Notes | None":
         """Return COMET's score of a text, if it is asked for."""

@@ -17,10 +17,10 @@ with lazy_imports():
 
 
 def print_schema() -> None:
-    """Print the JSON Schema of configuration files.
+    """Print the JSON Schema of config files.
 
-    Editors that run the YAML language server complete and check files by it, if a file's
-    first line is `# yaml-language-server: $schema=schema.json`, with the path from that file.
+    Editors with the YAML language server use it to complete and check files that begin with
+    `# yaml-language-server: $schema=schema.json`, where the path starts from that file.
 
     \b
     Example:
@@ -33,10 +33,10 @@ def show(
     config: Annotated[Path, argument("CONFIG", "YAML file, or a run directory.")],
     set_: options.Set = None,
 ) -> None:
-    """Show every setting, and where its value comes from.
+    """Show every setting and where it was set.
 
-    Prints a YAML configuration with bases and defaults resolved. The comment on each line gives the
-    value's origin: file and line, --set or default; and the base's value that it replaces, if any.
+    A comment on each line names the file and line, --set or default, and the base's value that it
+    replaces, if any.
 
     \b
     Example:

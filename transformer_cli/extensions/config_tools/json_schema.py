@@ -14,8 +14,7 @@ from transformer_cli.config.setting_tree import BASE
 Schema = dict[str, Any]
 _MARKS = ("may_change", "may_differ", "option")
 BASE_MEANS = (
-    "YAML file whose settings this one changes or adds to; its path starts from this file's "
-    "directory. Sections are merged key by key, one of another kind and lists are replaced"
+    "YAML file whose settings this one changes or adds to; its path is relative to this file"
 )
 
 

@@ -15,9 +15,11 @@ class ConstraintOptions(ExtraOptions):
 
     heading = "Terms and memory"
     tag: Annotated[
-        str | None, option("NAME", "Put this tag of the training data before lines.")
+        str | None, option("NAME", "Put this tag of the training data before each line.")
     ] = None
-    terms: Annotated[Path | None, option("FILE", "Terms to keep to, TSV.", marks=("reads",))] = None
+    terms: Annotated[Path | None, option("FILE", "TSV file of terms to use.", marks=("reads",))] = (
+        None
+    )
 
     def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
         """Return a translator whose tokenizers put the tag before sources and keep to the terms."""

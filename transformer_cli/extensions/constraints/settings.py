@@ -15,8 +15,8 @@ class ProtectSettings(Section):
 
     protect: list[Group] = setting(
         [],
-        "parts of a line that are translated as they are, a token each: printf ('%s'), "
-        "braces ('{name}'), tags ('<b>') and urls",
+        "parts of a line to copy unchanged, one token each: printf ('%s'), braces ('{name}'), "
+        "tags ('<b>') and urls",
     )
 
     def check_with(self, config: Any) -> None:
@@ -34,8 +34,8 @@ class TermsSettings(Section):
 
     terms: Annotated[float, Field(ge=0.0, le=1.0)] = setting(
         0.0,
-        "share of the training lines in which some words are replaced by their translations, so "
-        "that translate --terms is kept to (Dinu et al. 2019); 0.3 say",
+        "share of training lines in which some words are replaced by their translations, so that "
+        "the model follows translate --terms (Dinu et al. 2019); try 0.3",
     )
 
     def check_with(self, config: Any) -> None:

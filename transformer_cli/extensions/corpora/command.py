@@ -25,17 +25,17 @@ class CleanOptions(CommandOptions):
     """What ``clean`` is given."""
 
     config: options.Config
-    directory: Annotated[Path, option("DIR", "Where to write; new or empty.", "--output", "-o")]
+    directory: Annotated[Path, option("DIR", "Directory to write; new or empty.", "--output", "-o")]
     set_: options.Set = None
 
 
 @declared_by(CleanOptions)
 def clean(given: CleanOptions) -> None:
-    """Write what the filters of a corpus keep, and what they reject.
+    """Filter a corpus, and write the pairs that are kept and rejected.
 
-    For data.kind corpus. DIR gets the pairs that are kept, by split (train.src, train.tgt, …), and
-    dropped.tsv: each pair that is left out, with its number, source and filter. Which filters are
-    applied is set by data.filters and those of the sources.
+    It needs data.kind corpus. The pairs that are kept go to train.src, train.tgt and so on, the
+    others to dropped.tsv with their number, source and filter. The settings data.filters and
+    filters of each source choose the filters.
 
     \b
     Example:

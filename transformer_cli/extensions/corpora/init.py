@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _OF_OPUS = ("src_lang", "tgt_lang", "name")
 """The options that go with opus, too; all of them go with own."""
 
-TargetSide = Annotated[Path | None, option("FILE", "own: its target side.")]
+TargetSide = Annotated[Path | None, option("FILE", "own: the target side.")]
 
 
 @dataclass(frozen=True)
@@ -30,30 +30,31 @@ class TextOptions(ExtraOptions):
 
     heading = "Your text"
     about = (
-        "own is for your own text: its configuration fits the size of the text, and holds out "
-        "pairs for validation and test if you have none. opus:NAME does the same for a corpus "
-        "that train will fetch; opus lists those."
+        "own is for your own text: the config fits the size of the text, and holds out pairs for "
+        "validation and test if you have none. opus:NAME does the same for a corpus from OPUS, "
+        "which train downloads; opus lists them."
     )
 
     src: Annotated[Path | None, option("FILE", "own: source side of the training text.")] = None
     tgt: Annotated[Path | None, option("FILE", "own: target side of the training text.")] = None
     val_src: Annotated[
-        Path | None, option("FILE", "own: source side of the validation text.  [default: held out]")
+        Path | None,
+        option("FILE", "own: source side of the validation text.  [default: part of --src]"),
     ] = None
     val_tgt: TargetSide = None
     test_src: Annotated[
-        Path | None, option("FILE", "own: source side of the test text.  [default: held out, too]")
+        Path | None, option("FILE", "own: source side of the test text.  [default: part of --src]")
     ] = None
     test_tgt: TargetSide = None
     src_lang: Annotated[
-        str | None, option("CODE", "Source language.  [default: the files' ending]")
+        str | None, option("CODE", "Source language.  [default: from the files' names]")
     ] = None
     tgt_lang: Annotated[
-        str | None, option("CODE", "Target language.  [default: the files' ending]")
+        str | None, option("CODE", "Target language.  [default: from the files' names]")
     ] = None
     name: Annotated[
         str | None,
-        option("NAME", "Name of the configuration.  [default: of the text and its languages]"),
+        option("NAME", "Name of the config.  [default: from the text and languages]"),
     ] = None
 
     def check(self, given: "InitOptions") -> None:

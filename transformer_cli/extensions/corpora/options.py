@@ -35,11 +35,11 @@ class TableOptions(InputOptions):
     order = 2
     src_column: Annotated[
         str | None,
-        option("N|NAME", "TSV: column of the text, from 1, or its header.", marks=("lines",)),
+        option("N|NAME", "TSV: column with the text, by number or header.", marks=("lines",)),
     ] = None
     src_field: Annotated[
         str | None,
-        option("NAME", "JSONL: field of the text, as in translation.de.", marks=("lines",)),
+        option("NAME", "JSONL: field with the text, e.g. translation.de.", marks=("lines",)),
     ] = None
 
     def matches(self, given: TranslateOptions) -> bool:

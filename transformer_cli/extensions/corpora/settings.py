@@ -101,10 +101,9 @@ Column = Annotated[
 class SourceConfig(TextFiles):
     """Parallel text in one format, compressed (.gz, .xz, .zst) or not.
 
-    Exactly one of tmx, tsv, jsonl, parquet, po, opus and hf, or src and tgt. Paths may have the
-    wildcards * and ?, and start from the directory that the command is run in. A path may be a URL
-    of objects, as in s3://bucket/web-*.tsv.zst, or of the web; and continue into a zip archive, as
-    in deu-eng.zip/deu.txt.
+    Give one of tmx, tsv, jsonl, parquet, po, opus and hf, or both src and tgt. Paths are relative
+    to the working directory and may contain the wildcards * and ?. They may be URLs (https://… or
+    s3://…), and may continue into a zip archive, as in deu-eng.zip/deu.txt.
     """
 
     model_config = ConfigDict(
@@ -120,37 +119,30 @@ class SourceConfig(TextFiles):
         }
     )
 
-    src: FilePath | None = setting(None, "path of the source side of aligned text files")
+    src: FilePath | None = setting(None, "aligned text: path of the source side")
     tgt: FilePath | None = setting(None, "path of the target side")
-    tmx: FilePath | None = setting(None, "path of a translation memory, TMX")
-    tsv: FilePath | None = setting(None, "path of tab-separated values")
-    jsonl: FilePath | None = setting(None, "path of JSON objects, one a line")
-    parquet: FilePath | None = setting(None, "path of a Parquet file")
-    po: FilePath | None = setting(None, "path of a gettext PO file")
-    opus: CorpusName | None = setting(
-        None, "corpus of OPUS and its version, as in Tatoeba/v2023-04-12"
-    )
-    hf: DataSetName | None = setting(None, "data set of the Hugging Face Hub, as in OWNER/NAME")
-    config: str | None = setting(None, "hf: its configuration, as in de-en; null: default")
-    src_column: Column | None = setting(
-        None, "tsv: number of the source column, from 1, or its name in the header"
-    )
-    tgt_column: Column | None = setting(None, "tsv: the same for the target")
+    tmx: FilePath | None = setting(None, "TMX translation memory")
+    tsv: FilePath | None = setting(None, "tab-separated values")
+    jsonl: FilePath | None = setting(None, "JSON objects, one per line")
+    parquet: FilePath | None = setting(None, "Parquet file (extra parquet)")
+    po: FilePath | None = setting(None, "gettext PO file")
+    opus: CorpusName | None = setting(None, "OPUS corpus and version, as in Tatoeba/v2023-04-12")
+    hf: DataSetName | None = setting(None, "Hugging Face data set, as in OWNER/NAME")
+    config: str | None = setting(None, "hf: configuration, as in de-en; null: default")
+    src_column: Column | None = setting(None, "tsv: source column, by number from 1 or by header")
+    tgt_column: Column | None = setting(None, "tsv: target column")
     src_field: str | None = setting(
-        None, "jsonl, parquet, hf: field of the source, as in 'translation.de', hf's default"
+        None, "jsonl, parquet, hf: source field, as in 'translation.de', the default for hf"
     )
-    tgt_field: str | None = setting(None, "jsonl, parquet, hf: the same for the target")
+    tgt_field: str | None = setting(None, "jsonl, parquet, hf: target field")
     weight: Annotated[float, Field(gt=0.0, le=MAX_WEIGHT)] = setting(
-        1.0, "how often each pair is trained on in an epoch: 0.5 is half of them"
+        1.0, "how often an epoch uses each pair; 0.5: it uses half of the pairs"
     )
-    tag: TagName | None = setting(
-        None, "token put before each source, for translate --tag; null: none"
-    )
-    filters: list[FilterName] | None = setting(
-        None, "filters for this source; null: those of data.filters"
-    )
+    tag: TagName | None = setting(None, "token before each source sentence, for translate --tag")
+    filters: list[FilterName] | None = setting(None, "filters for this source; null: data.filters")
     split: Annotated[bool | str, WithJsonSchema({"type": ["boolean", "string"]})] = setting(
-        True, "whether val and test may be drawn from this source; hf: its split, else train"
+        True,
+        "whether val and test may be drawn from this source; hf: name of a split, default train",
     )
 
     @model_validator(mode="after")
@@ -243,11 +235,11 @@ class Replay(Section):
     """General text that is trained on beside the corpus, against forgetting it."""
 
     share: Annotated[float, Field(gt=0.0, le=0.99)] = Field(
-        description="share of an epoch's pairs that are drawn from it"
+        description="its share of each epoch's pairs"
     )
     sources: Annotated[
         list[SourceConfig], Field(min_length=1), AfterValidator(_check_unfiltered)
-    ] = Field(description="where the pairs come from")
+    ] = Field(description="where its pairs come from")
 
 
 def check_tags(sources: list[SourceConfig], config: Any) -> None:
@@ -263,9 +255,7 @@ def check_tags(sources: list[SourceConfig], config: Any) -> None:
 class ReplaySettings(Section):
     """A key of data that has text of the user's own."""
 
-    replay: Replay | None = setting(
-        None, "general text that is trained on beside the corpus; null: none"
-    )
+    replay: Replay | None = setting(None, "text to replay, against forgetting")
 
     def check_with(self, config: Any) -> None:
         super().check_with(config)
@@ -278,8 +268,8 @@ class MoreSettings(Section):
 
     more: Annotated[list[SourceConfig], AfterValidator(_check_unfiltered)] = setting(
         [],
-        "further training pairs, such as translations by other models (data "
-        "diversification, Nguyen et al. 2020)",
+        "more training pairs, such as another model's translations (data diversification, Nguyen "
+        "et al. 2020)",
     )
 
     def check_with(self, config: Any) -> None:
@@ -290,32 +280,30 @@ class MoreSettings(Section):
 class SplitConfig(Section):
     """Splits drawn from the sources, by pair."""
 
-    val: Count = Field(description="pairs to validate on")
-    test: CountOrZero = setting(0, "pairs of the split test; 0: no such split")
+    val: Count = Field(description="pairs in val")
+    test: CountOrZero = setting(0, "pairs in test; 0: no such split")
     seed: Annotated[int, Field(ge=0, lt=2**31)] = setting(
-        1, "decides which; not the experiment's, so that runs of other seeds compare"
+        1, "seed, independent of the experiment's"
     )
 
 
 class CorpusData(ReplaySettings, FilterSettings):
-    """Parallel text from sources of several formats, filtered and split."""
+    """Parallel text in several formats, filtered and split."""
 
     kind: Literal["corpus"]
     sources: Annotated[list[SourceConfig], Field(min_length=1)] = Field(
         description="where the pairs come from"
     )
-    split: SplitConfig | None = setting(
-        None, "draws val and test from the sources; null: val is given"
-    )
-    val: SourceConfig | None = setting(None, "validation pairs, if they are not drawn")
+    split: SplitConfig | None = setting(None, "splits drawn from the sources")
+    val: SourceConfig | None = setting(None, "validation pairs, unless split draws them")
     test: dict[str, SourceConfig] = setting(
-        {}, "further test splits, by name", may_change=True, may_differ=True
+        {}, "more test splits, by name", may_change=True, may_differ=True
     )
     filters: list[FilterName] = setting(
-        ["blank", "duplicates"], "which pairs of the sources are left out"
+        ["blank", "duplicates"], "rules that decide which pairs to leave out"
     )
     max_bad_units: Annotated[float, Field(ge=0.0, le=1.0)] = setting(
-        0.01, "share of a source's units that may be damaged; more of them are an error"
+        0.01, "share of a source's units that may be damaged; more is an error"
     )
 
     def check_with(self, config: Any) -> None:

@@ -7,17 +7,17 @@ from pathlib import Path
 _HEAD = """\
 # yaml-language-server: $schema=schema.json
 # {what}, {src_lang} to {tgt_lang}: {pairs:,} pairs.
-# Paths start from the directory that a command is run in. Editors complete keys by schema.json;
-# `transformer-cli config show` prints every setting with its default.
+# Paths are relative to the directory where you run a command. Editors use schema.json to complete
+# keys, and `transformer-cli config show` prints every setting.
 data:
-  kind: corpus           # of one source or several, of many formats
+  kind: corpus           # one or more sources, in many formats
   src_lang: {src_lang}
   tgt_lang: {tgt_lang}
   sources:
     - {train}
 """
 _SPLIT = """\
-  # Drawn by pair: no sentence of them is trained on, on either side.
+  # Held out: no source or target of these pairs stays in the training text.
   split: {{val: {val}, test: {test}}}
 """
 _MODEL = """
@@ -36,12 +36,12 @@ tokenizer:
 
 training:
   epochs: {epochs}
-  batch_tokens: {batch_tokens}     # tokens a side in a step
+  batch_tokens: {batch_tokens}     # at most this many tokens per side in a step
   schedule: {{{schedule}}}
 """
 _SMALL: dict[str, object] = {
-    "vocab_size": "{}        # too large a value for the text is an error",
-    "about": "# A small model, because the text is: larger ones would learn it by heart.\n",
+    "vocab_size": "{}        # an error if the text is too small for it",
+    "about": "# A small model for a small text: a larger one would memorize it.\n",
     **{"d_model": 128, "num_heads": 4, "d_ff": 256, "layers": 2, "dropout": "0.1"},
     **{"epochs": 20, "batch_tokens": 2048, "schedule": "kind: linear, peak: 3e-3, warmup: 100"},
 }

@@ -36,9 +36,13 @@ class DocumentOptions(InputOptions):
     ] = None
     report: Annotated[
         Path | None,
-        option("FILE", "Write a page of all translations, by doubt.", marks=("writes",)),
+        option(
+            "FILE",
+            "Write an HTML page of the translations, doubtful ones first.",
+            marks=("writes",),
+        ),
     ] = None
-    no_fuzzy: Annotated[bool, flag("PO: do not mark what is filled as fuzzy.", "--no-fuzzy")] = (
+    no_fuzzy: Annotated[bool, flag("PO: do not mark new translations as fuzzy.", "--no-fuzzy")] = (
         False
     )
 

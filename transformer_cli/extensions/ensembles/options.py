@@ -25,7 +25,12 @@ class EnsembleOptions(ExtraOptions):
     heading = "Search"
     ensemble: Annotated[
         list[Path] | None,
-        option("RUN", "Decode with this run too; repeatable.", _NAME, marks=("run", "torch")),
+        option(
+            "RUN",
+            "Average the probabilities with this run's; repeatable.",
+            _NAME,
+            marks=("run", "torch"),
+        ),
     ] = None
 
     def check(self, given: Any) -> None:

@@ -24,13 +24,13 @@ def export(
     run: options.Run,
     directory: Annotated[
         Path,
-        argument("DIR", "Where to write; new or empty."),
+        argument("DIR", "Directory to write; new or empty."),
     ],
     format_: Annotated[
         str,
         option(
             "|".join(_FORMATS),
-            "Format.",
+            "Format to write.",
             "--format",
             autocompletion=lambda incomplete: [
                 name for name in _FORMATS if name.startswith(incomplete)
@@ -42,16 +42,15 @@ def export(
         Quantization | None,
         option(
             "TYPE",
-            "Type of the weights, as in int8; ctranslate2 only.  [default: float32]",
+            "Type of the weights, e.g. int8; only for ctranslate2.  [default: float32]",
         ),
     ] = None,
 ) -> None:
-    """Write a trained model in a format that other programs read.
+    """Write a trained model in a format for other programs.
 
-    ctranslate2 is for fast translation on CPUs and GPUs, onnx for ONNX Runtime, transformers for
-    programs that use Hugging Face's library, and hub for sharing with users of this program. DIR
-    contains everything needed for translation, with tokenizers and settings. It appears when it is
-    complete.
+    ctranslate2 is for CTranslate2, onnx for ONNX Runtime, transformers for Hugging Face's library,
+    and hub for sharing with users of this program. DIR contains the model, tokenizers and settings.
+    It appears when it is complete.
 
     \b
     Example:

@@ -21,7 +21,7 @@ def import_(
     source: Annotated[
         str,
         argument(
-            "SOURCE", "Directory of a model of transformers, or its name on the Hugging Face Hub."
+            "SOURCE", "Directory of a transformers model, or its name on the Hugging Face Hub."
         ),
     ],
     run: Annotated[Path, argument("RUN", "Run directory to write.")],
@@ -31,12 +31,11 @@ def import_(
     src_lang: Annotated[str | None, option("CODE", Language.format("Source"))] = None,
     tgt_lang: Annotated[str | None, option("CODE", Language.format("Target"))] = None,
 ) -> None:
-    """Make a run of a Marian model of transformers, such as OPUS-MT's.
+    """Turn a Marian model in transformers' format, e.g. of OPUS-MT, into a run.
 
-    The run can be evaluated, compared and exported like any other, and translates. To train it
-    further, write a configuration with base: RUN/config.yaml, init: RUN and a data section. This
-    does not need transformers, and never runs code that comes with a model. RUN appears when it is
-    complete.
+    You can use the run like any other. To train it further, write a config with base:
+    RUN/config.yaml, init: RUN and a data section. No code of the model is run. RUN appears when it
+    is complete.
 
     \b
     Example:

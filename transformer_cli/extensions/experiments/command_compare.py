@@ -35,22 +35,20 @@ Runs = Annotated[
     list[Path],
     argument(
         "RUN",
-        "Run directories; or groups of runs that differ in their seeds: a directory of runs, "
-        "a pattern in quotes ('runs/a-*'), or a sweep's directory.",
+        "Run directories. For several seeds each: directories of runs, or quoted patterns "
+        "('runs/a-*').",
     ),
 ]
 Splits = Annotated[
     list[str] | None,
     option(
         "[RUN:]NAME",
-        "Split of all runs' corpus, or of one run's: RUN:NAME; once for each text.  "
-        "[default: the first test of the first run with text]",
+        "Split of the runs' corpus, or RUN:NAME for one run's; repeatable.  "
+        "[default: the first test split]",
         "--split",
     ),
 ]
-Checkpoint = Annotated[
-    Literal["best", "last", "average"], option(None, "Checkpoint of each run, which has its own.")
-]
+Checkpoint = Annotated[Literal["best", "last", "average"], option(None, "Checkpoint of each run.")]
 
 
 def compare(
@@ -63,15 +61,14 @@ def compare(
     precision: options.Precision = "auto",
     threads: options.Threads = None,
 ) -> None:
-    """Compare trained models: scores on the same text, costs, and the settings that differ.
+    """Compare trained models: scores on the same text, costs and different settings.
 
-    A run's BLEU is tested against the first run's by paired bootstrap resampling: p is how likely
-    chance alone makes such a difference. Below 0.05 is mostly taken for a real one, of these two
-    trainings; another seed is another training.
+    Each run's BLEU is tested against the first run's by paired bootstrap resampling: p is the
+    probability of such a difference by chance. It is about these trainings only, as results vary by
+    seed.
 
-    Groups have several seeds: mean and deviation over seeds, and a test of the difference from the
-    first group over seeds and sentences together, corrected by Holm's method if there are more. It
-    says what to expect of other seeds and other sentences.
+    For groups of runs with several seeds, you get mean and deviation over the seeds, and a test
+    over seeds and sentences together, with Holm's correction for several groups.
 
     \b
     Example:

@@ -28,9 +28,9 @@ with lazy_imports():
 
 STOPPING = "stopping this stage; run it again to resume; once more stops at once"
 
-_ABOUT_FILE = "YAML file: student, a configuration; teachers, runs or configurations."
-_ABOUT_DIR = "Where to.  [default: runs/distill/FILE's name]"
-_ABOUT_DRY_RUN = "Print the stages, and which of them are done, then exit."
+_ABOUT_FILE = "YAML file with a student config, and teachers: runs or configs."
+_ABOUT_DIR = "Directory to write.  [default: runs/distill/<file name>]"
+_ABOUT_DRY_RUN = "Print the stages and their state, and exit."
 
 
 def distill(
@@ -42,11 +42,11 @@ def distill(
     precision: options.TrainingPrecision = "auto",
     threads: options.Threads = None,
 ) -> None:
-    """Train a student on what its teachers translate.
+    """Train a student model on its teachers' translations.
 
-    Trains the teachers that are not trained yet, has them translate the student's training text and
-    monolingual text, and trains and scores the student. Run the same command again to resume; what
-    depends on something that has changed is done again.
+    It trains the teachers if needed, translates the student's training text and monolingual text
+    with them, and trains and scores the student. Run the same command again to resume; stages whose
+    inputs have changed run again.
 
     \b
     Example:

@@ -34,24 +34,26 @@ STOPPING_RUNS = "stopping all runs, each with a checkpoint; once more stops at o
 def sweep(
     file: Annotated[
         Path,
-        argument("FILE", "YAML file: base, a configuration; seeds, a number; grid, or points."),
+        argument("FILE", "YAML file with base, seeds, and grid or points."),
     ],
     sweep_dir: Annotated[
-        Path | None, option("DIR", "Directory of the sweep.  [default: sweeps/FILE's name]")
+        Path | None, option("DIR", "Directory of the sweep.  [default: sweeps/<file name>]")
     ] = None,
-    jobs: Annotated[int, option("N", "Runs that are trained side by side.", min=1, max=1000)] = 1,
+    jobs: Annotated[
+        int, option("N", "Number of runs to train at the same time.", min=1, max=1000)
+    ] = 1,
     dry_run: Annotated[
-        bool, flag("Print the commands of the runs that are left, then exit.", "--dry-run")
+        bool, flag("Print the commands of the remaining runs and exit.", "--dry-run")
     ] = False,
     allow_suspect_data: AllowSuspectData = False,
     device: options.Device = "auto",
     precision: options.TrainingPrecision = "auto",
     threads: options.Threads = None,
 ) -> None:
-    """Train many variations of a configuration, each with several seeds, and compare them.
+    """Train variations of a config with several seeds each, and compare them.
 
-    Run the same command again to resume. Without --threads, each run has its share of the cores.
-    Runs that other machines have trained, by the commands of --dry-run, count as well.
+    Run the same command again to resume. Without --threads, the runs share the cores. To train on
+    other machines, use the commands that --dry-run prints; their runs count too.
 
     \b
     Example:

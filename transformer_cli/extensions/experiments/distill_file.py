@@ -41,9 +41,9 @@ def _check_installed(extension: str, key: str) -> None:
 class Translated(Section):
     """Text to translate for the student."""
 
-    corpus: bool = Field(True, description="the student's own training text, or its other side")
+    corpus: bool = Field(True, description="whether to translate the student's training text")
     monolingual: list[FilePath] = Field(
-        default=[], description="further text, a sentence a line; may be compressed"
+        default=[], description="more text, one sentence per line; may be compressed"
     )
     beam_size: Annotated[int, Field(gt=0, le=LARGEST_BEAM)] | None = Field(
         None, description="beam size; null: the first teacher's"
@@ -60,11 +60,11 @@ class Forward(Translated):
     """The text that the teachers translate, for the student's targets."""
 
     n_best: Annotated[int, Field(ge=2, le=LARGEST_BEAM)] | None = Field(
-        None, description="candidates for each line of the corpus, with keep: nearest"
+        None, description="candidates for each line, with keep: nearest"
     )
     keep: Literal["best", "nearest"] = Field(
         "best",
-        description="best: the likeliest translation; nearest: of n_best, the one with the "
+        description="best: the most likely translation; nearest: the candidate with the "
         "highest chrF against the reference",
     )
 
@@ -93,11 +93,12 @@ class Forward(Translated):
 class Back(Translated):
     """Back-translation: models of the other direction write sources for the student."""
 
-    teachers: Teachers = Field(description="as above, but from the target language to the source")
+    teachers: Teachers = Field(
+        description="models that translate from the target to the source language"
+    )
     sample: bool = Field(
         False,
-        description="draw from the model's distribution, with the student's seed, instead of "
-        "searching",
+        description="whether to sample translations, with the student's seed, instead of searching",
     )
 
     @model_validator(mode="after")
@@ -113,14 +114,14 @@ class DistillSettings(Section):
     """A distillation: the teachers, the text that they translate, and the student."""
 
     teachers: Teachers = Field(
-        description="configurations (YAML), trained first unless their runs are finished, or run "
-        "directories; several translate as an ensemble"
+        description="configurations (YAML), trained first if necessary, or run directories; "
+        "several translate as an ensemble"
     )
-    forward: Forward = Field(Forward(), description="what the teachers translate")
+    forward: Forward = Field(Forward(), description="text that the teachers translate")
     back: Back | None = Field(None, description="back-translation; null: none")
     student: str = Field(description="configuration of the student")
     keep_reference: bool = Field(
-        True, description="whether the student is trained on the original pairs too"
+        True, description="whether the student also trains on the original pairs"
     )
 
 

@@ -29,19 +29,16 @@ Seeds = Annotated[int, Field(gt=0, le=1000)]
 class SweepSettings(Section):
     """A sweep: which variations of a configuration to train, and how often."""
 
-    base: str = Field(
-        description="configuration whose settings are varied; its path starts from this file's "
-        "directory"
-    )
-    seeds: Seeds = Field(3, description="each point is trained with the seeds 1 to this number")
+    base: str = Field(description="configuration to vary; its path is relative to this file")
+    seeds: Seeds = Field(3, description="train each point with seeds 1 to this number")
     grid: dict[str, Values] = Field(
-        default={}, description="values by setting; every combination is a point"
+        default={}, description="values of each setting; every combination is a point"
     )
     points: list[Settings] = Field(
-        default=[], description="the points themselves, instead of a grid: settings of each"
+        default=[], description="the settings of each point, instead of a grid"
     )
     evaluate: list[str] = Field(
-        default=[], description="splits that all runs are compared on at the end"
+        default=[], description="splits on which to compare all runs at the end"
     )
 
     @model_validator(mode="after")

@@ -33,16 +33,16 @@ class GrowingOptions(TrainExtra):
         Path | None,
         option(
             "RUN",
-            "Adapt this run to the text of --add, in a new run next to it.",
+            "Adapt this run to the text of --add, in a new run.",
             "--from",
         ),
     ] = None
     add: Annotated[
         list[Path] | None,
-        option("FILE", "With --from: TMX, PO, or TSV of source and target; repeatable.", "--add"),
+        option("FILE", "With --from: new text, TMX, PO or TSV; repeatable.", "--add"),
     ] = None
     max_loss: Annotated[
-        float, option("BLEU", "With --from: what the old validation text may lose.", min=0.0)
+        float, option("BLEU", "With --from: BLEU that the old validation text may lose.", min=0.0)
     ] = _MAX_LOSS
 
     def check(self, given: TrainOptions) -> None:

@@ -23,7 +23,7 @@ class ManyFilesOptions(InputOptions):
     """
 
     heading = "Options"
-    about = "If -i is a directory or a 'pattern*', -o is a directory (split -l cuts a file)."
+    about = "If -i is a directory or a quoted 'pattern*', -o is a directory."
 
     def matches(self, given: TranslateOptions) -> bool:
         path = given.input_

@@ -19,13 +19,15 @@ class ScoreOptions(ExtraOptions):
         int | None,
         option(
             "N",
-            "Write the N best with scores, as JSON; widens the beam.",
+            "Write the N best translations with scores, as JSON.",
             marks=_MARKS,
             min=1,
             max=LARGEST_BEAM,
         ),
     ] = None
-    scores: Annotated[bool, flag("Write its score too, as JSON.", "--scores", marks=_MARKS)] = False
+    scores: Annotated[
+        bool, flag("Write each translation with its score, as JSON.", "--scores", marks=_MARKS)
+    ] = False
 
     @property
     def count(self) -> int | None:

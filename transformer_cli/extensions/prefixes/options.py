@@ -28,7 +28,11 @@ class PrefixOptions(ExtraOptions):
     heading = "Input and output"
     prefix_file: Annotated[
         Path | None,
-        option("FILE", "Forced target prefixes, one a line.", marks=("reads", "torch", "lines")),
+        option(
+            "FILE",
+            "Force the first words of each translation: one line per input line.",
+            marks=("reads", "torch", "lines"),
+        ),
     ] = None
 
     def check(self, given: Any) -> None:

@@ -15,10 +15,10 @@ with lazy_imports():
     from transformer_cli.runs import directory as directories
 
 Output = Annotated[
-    Path | None, option("FILE", "The page.  [default: RUN/report.html]", "--output", "-o")
+    Path | None, option("FILE", "Page to write.  [default: RUN/report.html]", "--output", "-o")
 ]
 Sentences = Annotated[
-    list[str] | None, option("TEXT", "Show the attention of this sentence too; repeatable.")
+    list[str] | None, option("TEXT", "Also show the attention for this sentence; repeatable.")
 ]
 
 
@@ -33,10 +33,9 @@ def report(
     precision: options.Precision = "auto",
     threads: options.Threads = None,
 ) -> None:
-    """Report on a trained model as one HTML page: curves, scores, translations, attention.
+    """Write an HTML page about a run: curves, scores, translations and attention.
 
-    The page is one self-contained file: it works offline and opens in any browser. During training
-    it shows the best model so far.
+    The page is one file that works offline. During training, it shows the best model so far.
 
     \b
     Example:

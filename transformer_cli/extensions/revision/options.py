@@ -12,12 +12,10 @@ class RevisionOptions(ExtraOptions):
     """What is done about translations that are not good enough."""
 
     heading = "Search"
-    about = (
-        "A doubtful translation (repetitive, far too long or short) is searched again, with a "
-        "wider beam."
-    )
+    about = "Doubtful lines, such as repetitive ones, are searched again with a wider beam."
     fallback: Annotated[
-        Literal["source"] | None, option(None, "What is written for a doubtful translation.")
+        Literal["source"] | None,
+        option(None, "Write the source instead of a doubtful translation."),
     ] = None
 
     def check(self, given: Any) -> None:

@@ -17,7 +17,8 @@ class SamplingOptions(ExtraOptions):
 
     heading = "Search"
     sample: Annotated[
-        int | None, option("SEED", "Sample tokens, with this seed.", min=0, marks=("torch",))
+        int | None,
+        option("SEED", "Draw random translations with this seed.", min=0, marks=("torch",)),
     ] = None
 
     def check(self, given: Any) -> None:

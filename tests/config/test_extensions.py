@@ -143,3 +143,22 @@ def test_what_is_not_installed_is_named_in_one_line() -> None:
     assert refusal(TOY + "tokenizer: {kind: words, shout: 2}\n").startswith(
         "x.yaml:2: tokenizer.shout: unknown key for kind 'words'"
     )
+
+
+def test_a_broken_class_of_another_package_is_left_out_with_a_warning(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = ModuleType("broken.manifest")
+    manifest.provides = {  # type: ignore[attr-defined]
+        "tokenizer settings": {"whisper": {"load": "settings:Whispering"}},
+    }
+    others = {"broken": manifest}
+    monkeypatch.setattr(registry, "_others", lambda: others)
+    for key in ("min_freqs", "whisper"):  # neither is there
+        assert f":2: tokenizer.{key}: unknown key" in refusal(
+            f"{TOY}tokenizer: {{kind: words, {key}: 1}}\n"
+        )
+    warning = (
+        "warning: extension broken is left out: ModuleNotFoundError: No module named 'broken'\n"
+    )
+    assert capsys.readouterr().err == warning

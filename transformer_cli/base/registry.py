@@ -92,6 +92,17 @@ def all_entries(interface: str) -> dict[str, Entry]:
     return {**dict(_entries_of(_others(), interface)), **entries(interface)}
 
 
+def load_each(entries: Iterable[Entry]) -> Iterator[Any]:
+    """Yield what entries load; warn of another package's that is broken, and use it no more."""
+    for entry in entries:
+        try:
+            yield entry.load()
+        except Exception as error:  # whatever somebody else's code raises
+            if _others().pop(entry.extension, None) is None:
+                raise
+            _warn_of(entry.extension, error)
+
+
 def describe_missing(kind: str, name: str, names: Iterable[str] = ()) -> str:
     """Return an error's words for a name that nothing provides; ``names`` are those there are."""
     there = f"there are {', '.join(names)}{_describe_unusable()}" if names else describe_installed()
@@ -149,12 +160,16 @@ def _others() -> dict[str, ModuleType]:
             module = point.load()
             is_usable = _is_usable(point.name, module)
         except Exception as error:  # whatever somebody else's code raises
-            reason = " ".join(f"{type(error).__name__}: {error}".split())
-            print(f"warning: extension {point.name} is left out: {reason}", file=sys.stderr)
+            _warn_of(point.name, error)
             continue
         if is_usable:
             modules[point.name] = module
     return modules
+
+
+def _warn_of(name: str, error: Exception) -> None:
+    reason = " ".join(f"{type(error).__name__}: {error}".split())
+    print(f"warning: extension {name} is left out: {reason}", file=sys.stderr)
 
 
 def _is_usable(name: str, manifest: ModuleType) -> bool:

@@ -165,7 +165,7 @@ def _find_mixins(section: type[Section], keys: Collection[str]) -> list[type[Sec
 
 
 def _list_mixins(section: type[Section], entries: Iterable[registry.Entry]) -> list[type[Section]]:
-    found = {entry.load() for entry in entries if _fits(entry, section)}
+    found = set(registry.load_each(entry for entry in entries if _fits(entry, section)))
     return sorted((each for each in found if not issubclass(section, each)), key=repr)
 
 

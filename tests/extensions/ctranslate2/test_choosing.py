@@ -53,7 +53,6 @@ LEARNED = ModelConfig(positions="learned")
         (ComputeOptions(precision="bfloat16"), {}, "torch"),
         (ComputeOptions(device="cuda"), {}, "torch"),
         (ComputeOptions(engine="ctranslate2", precision="bfloat16"), {}, "ctranslate2"),
-        (ComputeOptions(search={"beam_size": 5}), {}, "ctranslate2"),
         (ComputeOptions(), {"tokenizer": WordsConfig(kind="words")}, "torch"),
         *(
             (
@@ -85,6 +84,20 @@ def test_auto_is_ctranslate2_where_it_writes_the_same_text_on_a_cpu(
     if torch.cuda.is_available():
         asked = replace(asked, device="cpu" if asked.device == "auto" else asked.device)
     assert choose_engine(RunDirectory(tmp_path), asked) == chosen
+
+
+@pytest.mark.parametrize("name", DecodingConfig.model_fields)
+def test_each_setting_of_the_search_leads_to_the_engine_that_follows_it(
+    name: str, tmp_path: Path
+) -> None:
+    config = Config(data=ToyData(kind="toy"), tokenizer=SUBWORDS, model=LEARNED)
+    (tmp_path / "config.yaml").write_text(dump_config(config))
+    changed = {name: getattr(config.decoding, name) + 1}
+    chosen = "ctranslate2" if engine._FOLLOWED.get(name) else "torch"
+    assert (
+        choose_engine(RunDirectory(tmp_path), ComputeOptions(device="cpu", search=changed))
+        == chosen
+    )
 
 
 def test_auto_is_torch_for_what_only_torch_has_and_where_ctranslate2_is_missing(

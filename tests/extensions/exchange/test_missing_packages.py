@@ -29,8 +29,8 @@ from cli.test_missing_packages import (
         ),
         (
             "markdown_it",
-            ["translate", "{run}", "-i", "a.md"],
-            "a.md: needs the package markdown-it-py",
+            ["translate", "{run}", "-i", "a.md", "-o", "b.md"],
+            "a.md: needs the package markdown_it",
         ),
     ],
 )

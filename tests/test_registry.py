@@ -69,7 +69,7 @@ def test_each_entry_of_the_manifests_can_be_loaded() -> None:
 
 def test_a_name_that_no_extension_adds_to_the_package_is_no_attribute() -> None:
     installed = ", ".join(registry.installed()) or "none"
-    with pytest.raises(AttributeError, match=f"'Reader'; extensions here: {installed}"):
+    with pytest.raises(AttributeError, match=f"'Reader'; installed extensions: {installed}"):
         transformer_cli.Reader  # noqa: B018
     with pytest.raises(ImportError, match="cannot import name 'Reader' from 'transformer_cli'"):
         from transformer_cli import Reader  # noqa: F401
@@ -141,7 +141,7 @@ def test_an_extension_that_does_not_fit_is_named_where_it_is_missed(
     assert registry.find("command", "greet") is None
     said = registry.describe_missing("command", "greet")
     here = ", ".join(registry.installed()) or "none"
-    assert said.startswith(f"greet: no such command is installed; extensions here: {here}; ")
+    assert said.startswith(f"greet: no such command is installed; installed extensions: {here}; ")
     assert reason in said
     assert capsys.readouterr().err == ""
 
@@ -177,7 +177,7 @@ def test_a_command_of_another_package_is_run(other: Path) -> None:
 
 
 def test_an_unknown_command_is_one_line_with_what_is_installed() -> None:
-    said = "frobnicate: no such command is installed; there are init, config, vocab, train, "
+    said = "frobnicate: no such command is installed; choose from init, config, vocab, train, "
     process.assert_refused(process.run("frobnicate"), 2, said)
     process.assert_refused(process.run("trian"), 2, "; did you mean 'train'?")
 

@@ -39,4 +39,4 @@ def test_the_bare_command_shows_its_help() -> None:
 
 
 def test_what_no_extension_adds_is_an_error_that_lists_them() -> None:
-    assert_refused(run("config", "nix"), 2, "No such command 'nix'; extensions here: ")
+    assert_refused(run("config", "nix"), 2, "No such command 'nix'; installed extensions: ")

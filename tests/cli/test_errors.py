@@ -67,7 +67,7 @@ def test_a_run_that_is_not_trained(config: Path, command: str) -> None:
 
 def test_a_checkpoint_that_is_not_there(own_run: Path) -> None:
     refused = run("translate", own_run, "--checkpoint", "step-7")
-    assert_refused(refused, 2, "--checkpoint step-7: neither best, last")
+    assert_refused(refused, 2, "--checkpoint step-7: not found; give best, last")
     refused = run("translate", own_run, "--checkpoint", "bset")
     assert_refused(refused, 2, "--checkpoint bset: neither", "did you mean 'best'?")
 

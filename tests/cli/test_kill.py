@@ -123,7 +123,7 @@ def test_a_signal_stops_with_a_checkpoint(training: Training, tmp_path: Path) ->
     stopped = run(*command, before=ask)
     assert stopped.code == 130
     assert stopped.out == ""
-    assert "stopping after this step with a checkpoint" in stopped.err
+    assert "stopping after this step, with a checkpoint" in stopped.err
     assert stopped.err.endswith("stopped at step 23; the same command resumes from there\n")
     assert "Traceback" not in stopped.err
     newest = max((tmp_path / "run" / "checkpoints").iterdir())

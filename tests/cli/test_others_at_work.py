@@ -75,8 +75,8 @@ def test_what_someone_saves_meanwhile_is_kept(
     assert finished.code == 1
     new = path.with_name(f"{path.name}.new")
     assert finished.err.splitlines()[-1].endswith(
-        f"{path}: was changed by someone else while this command ran, and is left as it is; what "
-        f"was to be written is kept in {new}"
+        f"{path}: was changed by someone else while this command ran, so it stays unchanged; the "
+        f"output is in {new}"
     )
     assert path.read_text() == saved
     assert new.read_bytes() not in (b"", saved.encode())
@@ -109,7 +109,7 @@ def test_what_is_replaced_keeps_its_owner_group_and_mode(
 def test_nothing_is_written_into_a_run_or_a_model(here: Path, command: tuple[str, ...]) -> None:
     before = contents(here)
     given = [part.replace("RUN", "run") for part in command]
-    assert_refused(run(*given, cwd=here), 2, ": lies in the run or model ", "; write elsewhere")
+    assert_refused(run(*given, cwd=here), 2, ": is in the run or model ", "; write elsewhere")
     assert contents(here) == before
 
 

@@ -119,7 +119,7 @@ def test_mistakes_in_added_sections_and_keys_name_their_place() -> None:
     )
     words = TOY + "tokenizer:\n  kind: words\n"
     assert refusal(words + "  shout: much\n").startswith(
-        "x.yaml:4: tokenizer.shout: expected a whole number, found the text 'much'"
+        "x.yaml:4: tokenizer.shout: expected an integer, found the text 'much'"
     )
     assert "did you mean 'shout'?" in refusal(words + "  shoud: 2\n")
     assert refusal(words + "  shout: 300\n") == (

@@ -327,7 +327,7 @@ def test_no_run_is_an_error_of_one_line(tmp_path: Path) -> None:
     [
         ("best", r"checkpoints: no checkpoint yet; train first"),
         ("last", r"checkpoints: no checkpoint yet; train first"),
-        ("nowhere/step-00000001", r"^`checkpoint` nowhere/step-00000001: neither best, last"),
+        ("nowhere/step-00000001", r"^`checkpoint` nowhere/step-00000001: not found; give best"),
     ],
 )
 def test_no_checkpoint_is_an_error_of_one_line(

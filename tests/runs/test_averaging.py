@@ -93,7 +93,7 @@ def test_it_stands_beside_the_checkpoints_and_replaces_an_older_one(tmp_path: Pa
 
 def test_without_an_average_it_says_how_to_make_one(tmp_path: Path) -> None:
     run = RunDirectory(a_run(tmp_path / "run", weights(1.0)))
-    with pytest.raises(CheckpointError, match="no average yet; average checkpoints of "):
+    with pytest.raises(CheckpointError, match="no average yet; run: transformer-cli average "):
         find_checkpoint(run.checkpoints, "average")
 
 
@@ -121,7 +121,7 @@ def test_weights_that_differ_in_kind_are_refused(
     both = [other, weights(1.0)] if other_first else [weights(1.0), other]
     run = RunDirectory(a_run(tmp_path / "run", *both))
     second = list_checkpoints(run.checkpoints)[1]
-    with pytest.raises(CheckpointError, match=f"{second}: '[abc]' is not alike in all checkpoints"):
+    with pytest.raises(CheckpointError, match=f"{second}: '[abc]' does not have the same shape"):
         average_run(run, last=2)
 
 

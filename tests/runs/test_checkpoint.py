@@ -419,7 +419,7 @@ def test_last_and_best_and_a_path(tmp_path: Path) -> None:
     assert find_checkpoint(tmp_path, "best") == first
     assert find_checkpoint(tmp_path, str(first)) == first
     assert find_checkpoint(tmp_path, first.name) == first
-    with pytest.raises(CheckpointError, match=r"^`checkpoint` some/where: neither best, last"):
+    with pytest.raises(CheckpointError, match=r"^`checkpoint` some/where: not found; give best"):
         find_checkpoint(tmp_path, "some/where")
 
 

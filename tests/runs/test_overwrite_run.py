@@ -158,7 +158,7 @@ def test_the_working_directory_is_not_renamed(
     run: RunDirectory, monkeypatch: pytest.MonkeyPatch, inside: str, named: str | None
 ) -> None:
     monkeypatch.chdir(run.path / inside)
-    with pytest.raises(RunError, match="is the working directory, or above it"):
+    with pytest.raises(RunError, match="is the working directory or contains it"):
         rename_run(run if named is None else RunDirectory(Path(named)))
     assert not renamed(run).path.exists()
 

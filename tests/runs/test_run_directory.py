@@ -91,7 +91,7 @@ def test_what_is_no_run_has_no_settings(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "advice"),
     [
-        ("mien", "there is nothing of that name; runs here: {runs}/mine"),
+        ("mien", "it does not exist; runs here: {runs}/mine"),
         ("", "it has no config.yaml; runs here: {runs}/mine"),
         (
             "mine/checkpoints",
@@ -99,7 +99,7 @@ def test_what_is_no_run_has_no_settings(tmp_path: Path) -> None:
         ),
         (
             "mine/checkpoints/step-9",
-            "there is nothing of that name; make one with: transformer-cli train CONFIG",
+            "it does not exist; make one with: transformer-cli train CONFIG",
         ),
     ],
 )
@@ -346,5 +346,5 @@ def test_a_model_exported_for_an_engine_is_used_by_that_alone(run: RunDirectory)
     (model.path / "fast.bin").touch()
     assert model.only_engine is not None
     assert model.only_engine.name == "fast"
-    with pytest.raises(RunError, match="is exported for Racer, and only translate can use"):
+    with pytest.raises(RunError, match="is exported for Racer, so only translate can use"):
         model.load_config()

@@ -8,12 +8,12 @@ from transformer_cli.config.sections import Count, Kinds, Language, Section, set
 
 
 class TokenizerSection(Section):
-    """The settings of a tokenizer kind, whose class is found by ``text.tokenizer.find_kind``."""
+    """The settings of a kind of tokenizer; ``text.tokenizer.find_kind`` finds its class."""
 
     place = "tokenizer"
 
     kind: str
-    if TYPE_CHECKING:  # a field of each kind, or a property
+    if TYPE_CHECKING:  # each kind has it, as a field or a property
 
         @property
         def lowercase(self) -> bool:
@@ -26,7 +26,7 @@ class TokenizerSection(Section):
 
 
 class WordsConfig(TokenizerSection):
-    """Words by spaCy's rules, with one vocabulary a side; output is put together by sacremoses."""
+    """Words by spaCy's rules, with one vocabulary per side; sacremoses detokenizes the output."""
 
     kind: Literal["words"]
     lowercase: bool = setting(False, "lowercase both sides, output included")

@@ -53,7 +53,7 @@ def test_mistakes_are_one_line(own_run: Path, tmp_path: Path) -> None:
         run("evaluate", own_run, "--checkpoint", "average"),
         2,
         "no average yet",
-        f"average checkpoints of {own_run} first",
+        f"run: transformer-cli average {own_run}",
     )
 
 

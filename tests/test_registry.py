@@ -195,5 +195,5 @@ def test_an_extension_without_one_that_it_imports_is_left_out(
         paths = [Path(name) / "manifest.py" for name in present]
         monkeypatch.setattr(registry, "_FOLDER", SimpleNamespace(glob=lambda _, found=paths: found))
         assert list(registry._shipped.__wrapped__()) == usable
-    assert registry._unusable["c"] == "needs b, which cannot be used here"
+    assert registry._unusable["c"] == "needs extensions that are not usable: b"
     registry._unusable.clear()

@@ -225,7 +225,7 @@ def test_keys_that_do_not_fit_each_other(text: str, message: str) -> None:
 
 def test_keys_of_a_kind_that_do_not_fit_each_other() -> None:
     text = "data:\n  kind: toy\n  tgt_lang: de\ntokenizer: {kind: words}\n"
-    assert refusal_of(text) == "x.yaml:3: data.tgt_lang: 'de' is src_lang too; they must differ"
+    assert refusal_of(text) == "x.yaml:3: data.tgt_lang: 'de' is also src_lang; they must differ"
     text = (
         "data:\n  kind: files\n  src_lang: de\n  tgt_lang: en\n  train: {src: a, tgt: b}\n"
         "  val: {src: a, tgt: b}\n  test:\n    val: {src: a, tgt: b}\ntokenizer: {kind: words}\n"

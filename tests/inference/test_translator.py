@@ -353,5 +353,5 @@ def test_a_checkpoint_of_another_tokenizer_is_refused(run: RunDirectory) -> None
     foreign = save_checkpoint(
         run.path, weights_of(model_of_step(9)), {}, {"step": 9}, "another fingerprint"
     )
-    with pytest.raises(CheckpointError, match=r"step-00000009: trained with another tokenizer"):
+    with pytest.raises(CheckpointError, match=r"step-00000009: trained with a different tokenizer"):
         load_torch_translator(run, str(foreign), ComputeOptions(device="cpu"))

@@ -379,7 +379,7 @@ def test_another_format_is_refused(tmp_path: Path, found: object) -> None:
 
 def test_a_checkpoint_of_another_tokenizer_is_refused(tmp_path: Path) -> None:
     path = save(tmp_path, 1)
-    with pytest.raises(CheckpointError, match=f"^{path}: .*another tokenizer"):
+    with pytest.raises(CheckpointError, match=f"^{path}: .*different tokenizer"):
         Checkpoint.open(path, TOKENIZER[::-1])
 
 

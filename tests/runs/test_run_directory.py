@@ -108,7 +108,7 @@ def test_what_is_near_a_run_leads_to_it(trained: RunDirectory, name: str, advice
     with pytest.raises(RunError) as error:
         RunDirectory(path).load_config()
     advice = advice.format(runs=trained.path.parent, path=path)
-    assert str(error.value) == f"{path}: not a run directory, {advice}"
+    assert str(error.value) == f"{path}: not a run directory: {advice}"
 
 
 def test_the_same_settings_go_on(trained: RunDirectory) -> None:

@@ -177,7 +177,7 @@ def locate(path: Path) -> Location:
     """Return the location of a path; MissingExtraError: nothing installed knows it."""
     location = _find_location(path)
     if location is None:
-        problem = registry.describe_missing("kind of location", path.parts[0].removesuffix(":"))
+        problem = registry.describe_missing("URL scheme", path.parts[0].removesuffix(":"))
         raise MissingExtraError(f"{shorten_middle(str(path), 200)}: {problem}")
     return location
 

@@ -127,7 +127,7 @@ def _shipped() -> dict[str, ModuleType]:
     usable = {name: module for name, module in modules.items() if _is_usable(name, module)}
     while lacking := {name: lacks for name in usable if (lacks := _lacks(usable, name))}:
         for name, others in lacking.items():
-            _unusable[name] = f"needs {', '.join(others)}, which cannot be used here"
+            _unusable[name] = f"needs extensions that are not usable: {', '.join(others)}"
             del usable[name]
     return usable
 
@@ -162,7 +162,7 @@ def _is_usable(name: str, manifest: ModuleType) -> bool:
     if manifest.api != API:
         _unusable[name] = f"is for version {manifest.api} of the interfaces, not {API}"
     elif missing:
-        _unusable[name] = f"needs {', '.join(missing)}, not installed"
+        _unusable[name] = f"needs packages that are not installed: {', '.join(missing)}"
     else:
         for added in manifest.provides.values():
             for facts in added.values():

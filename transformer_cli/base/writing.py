@@ -42,7 +42,7 @@ def sync(path: Path) -> None:
     is_windows = sys.platform == "win32"
     if is_windows and path.is_dir():
         return
-    # Windows flushes only what is open for writing.
+    # Windows can flush a file only if it is open for writing.
     handle = os.open(path, os.O_RDWR if is_windows else os.O_RDONLY)
     try:
         os.fsync(handle)

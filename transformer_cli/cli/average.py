@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def average(
     run: options.Run,
     last: Annotated[
-        int | None, option("N", "Number of checkpoints, the newest ones.  [default: all]", min=1)
+        int | None, option("N", "Average only the N newest checkpoints.  [default: all]", min=1)
     ] = None,
 ) -> None:
     """Average the weights of a run's last checkpoints.
@@ -56,8 +56,8 @@ def average_run(run: "directory.RunDirectory", last: int | None) -> tuple[Path, 
     wanted = last or len(paths)
     if len(paths) < wanted:
         raise UsageError(
-            f"{run.path}: has {len(paths)} checkpoints, not {wanted}; leave `last` out to average "
-            f"these, or train with training.keep_last={wanted}"
+            f"{run.path}: has only {len(paths)} checkpoints, not {wanted}; leave out `last` to "
+            f"average these, or train with training.keep_last={wanted}"
         )
     averaged = paths[-wanted:]
     fingerprint = tokenizers.fingerprint(run.tokenizer)

@@ -84,8 +84,8 @@ def evaluate(given: EvaluateOptions) -> None:
     """Score a trained model: BLEU, chrF, TER and perplexity.
 
     sacreBLEU scores detokenized translations against raw references; the signature of each score
-    says exactly how. ± is half of the 95 % interval, by bootstrap resampling. For TER, less is
-    better. Scores are of the first search: doubtful lines are not searched again.
+    says exactly how. ± is half of the 95 % interval, by bootstrap resampling. For TER, lower is
+    better. Scores use the first search only; doubtful lines are not searched again.
 
     \b
     Example:

@@ -98,7 +98,7 @@ class GermanEnglish(DataSection):
     @model_validator(mode="after")
     def _two_languages(self) -> Self:
         if self.src_lang == self.tgt_lang:
-            raise ValueError(f"tgt_lang: '{self.tgt_lang}' is src_lang too; they must differ")
+            raise ValueError(f"tgt_lang: '{self.tgt_lang}' is also src_lang; they must differ")
         return self
 
 

@@ -211,9 +211,9 @@ class TrainingConfig(Section):
     schedule: ScheduleConfig = setting(NoamSchedule(kind="noam"), "learning rate by optimizer step")
     optimizer: Literal["adam", "muon"] = setting(
         "adam",
-        "what updates the weights. muon (Jordan et al. 2024): the matrices of encoder "
-        "and decoder layers by orthogonalized momentum, all other weights by Adam, at the rates "
-        "of one schedule",
+        "muon (Jordan et al. 2024) updates the matrices of encoder and decoder layers with "
+        "orthogonalized momentum, and all other weights with Adam; both use the rates of the "
+        "schedule",
     )
     muon_momentum: Probability = setting(0.95, "Muon's momentum")
     betas: Annotated[tuple[Probability, Probability], Field(strict=False)] = setting(

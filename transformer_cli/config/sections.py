@@ -115,7 +115,7 @@ class Section(BaseModel):
         return handler(schema if whole is cls else whole.__pydantic_core_schema__)
 
     def check_with(self, config: Any) -> None:
-        """Raise ValueError if ``config`` does not fit this section; it starts with a dotted key.
+        """Raise ValueError if ``config`` does not fit; its message starts with a dotted key.
 
         Subclasses and mixins that have something to check call ``super().check_with(config)``.
         """

@@ -57,8 +57,8 @@ class SentencePieceConfig(TokenizerSection):
     lowercase: bool = setting(False, "lowercase both sides, output included")
     normalization: Literal["nfc", "nmt_nfkc", "nfkc", "identity"] = setting(
         "nfc",
-        "how characters are unified. nfc: only different encodings of one character; nmt_nfkc, "
-        "nfkc: SentencePiece's own, which also turn ⁶ into 6; identity: not at all",
+        "normalization of characters; nfc: only unify encodings of the same character; nmt_nfkc, "
+        "nfkc: SentencePiece's rules, which also turn ⁶ into 6; identity: none",
     )
     byte_fallback: bool = setting(True, "encode unseen characters as bytes")
     character_coverage: Annotated[float, Field(gt=0.9, le=1.0)] = setting(

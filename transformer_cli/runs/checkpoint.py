@@ -131,7 +131,7 @@ class Checkpoint:
         manifest = read_manifest(path)
         if tokenizer is not None and manifest.tokenizer != tokenizer:
             raise CheckpointError(
-                f"{path}: trained with another tokenizer than the run's; "
+                f"{path}: trained with a different tokenizer than the run's; "
                 "use a checkpoint of this run"
             )
         return cls(path, manifest.files)
@@ -247,7 +247,7 @@ def write_checkpoint(
     """Write a checkpoint, replacing an older one; return its path."""
     from safetensors.torch import save_file  # imports torch
 
-    older = path.with_name(f"{path.name}{TEMPORARY_MARK}0")  # no process has this number
+    older = path.with_name(f"{path.name}{TEMPORARY_MARK}0")  # no process has this id
     try:
         with whole_directory(path) as temporary:
             files = {}

@@ -116,7 +116,7 @@ class RunDirectory:
         if exported := self.exported:
             return exported.load_config()
         if not self.config.is_file():
-            raise MissingRunError(f"{self.path}: not a run directory, {self._why_no_run()}")
+            raise MissingRunError(f"{self.path}: not a run directory: {self._why_no_run()}")
         for name in _read_needed(self.path):
             if not registry.is_installed(name):
                 problem = registry.describe_missing("extension", name)
@@ -205,7 +205,7 @@ def is_run(run: Path) -> bool:
             return True
         case {"program": "transformer-cli", "format": int() as number}:
             raise RunError(
-                f"{path}: format {number}, by transformer-cli {mark.get('version')}, but this "
+                f"{path}: has format {number}, by transformer-cli {mark.get('version')}, but this "
                 f"version reads formats up to {_FORMAT}; use a newer version, or choose another "
                 "`run_dir`"
             )

@@ -45,7 +45,7 @@ def load_trained_model(run: RunDirectory, checkpoint: str) -> TrainedModel:
 
 
 def open_trained_model(run: RunDirectory, checkpoint: str) -> OpenedModel:
-    """Open what ``load_trained_model`` loads, without torch."""
+    """Open a checkpoint or an exported model, without torch; see ``load_trained_model``."""
     config, exported = run.load_config(), run.exported
     opened = open_checkpoint(run, checkpoint)
     recorded_in = exported.record if exported else opened.path / MANIFEST

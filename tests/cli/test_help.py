@@ -1,4 +1,4 @@
-"""The options of all commands, and what help and messages name."""
+"""The options of all commands, and the names in help and messages."""
 
 import ast
 import os
@@ -113,7 +113,7 @@ def test_the_options_of_the_core_are_as_published() -> None:
 
 
 def help_of(*command: str, option: str = "--help") -> str:
-    """The help on a terminal that is wider than any text should be."""
+    """Return the help on a terminal that is wider than any help text should be."""
     wide = partial(_set_environment, {"COLUMNS": "300"})
     finished = process.run(*command, option, before=wide)
     assert finished.code == 0

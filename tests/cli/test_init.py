@@ -1,4 +1,4 @@
-"""A training that starts where another one stands."""
+"""A training that starts from the weights of another one."""
 
 import shutil
 from pathlib import Path

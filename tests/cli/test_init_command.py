@@ -1,4 +1,4 @@
-"""``init`` writes configurations that work from an empty directory."""
+"""``init`` writes configs that work from an empty directory."""
 
 from pathlib import Path
 
@@ -45,7 +45,7 @@ def test_what_it_writes_is_what_is_shipped_and_loads(tmp_path: Path) -> None:
 
 
 def check_written(name: str, tmp_path: Path) -> None:
-    """Make sure that ``init`` writes what is shipped, and that it loads."""
+    """Check that ``init`` writes the shipped files, and that the config loads."""
     finished = run("init", "new/place", "--from", name, cwd=tmp_path)
     assert finished.code == 0, finished.err
     written = tree(tmp_path)

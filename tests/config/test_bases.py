@@ -1,4 +1,4 @@
-"""Files that build on others: what is taken over, what is replaced, and where mistakes are said."""
+"""Configs that build on others: what they keep and replace, and the places of mistakes."""
 
 from pathlib import Path
 
@@ -146,7 +146,7 @@ def test_files_that_build_on_each_other(tmp_path: Path) -> None:
 
 
 def test_one_file_twice_is_no_cycle_by_another_way(tmp_path: Path) -> None:
-    """A long chain is none either."""
+    """A long chain is not a cycle either."""
     write(tmp_path / "0.yaml", BASE)
     for number in range(1, 60):
         write(tmp_path / f"{number}.yaml", f"base: {number - 1}.yaml\nseed: {number}\n")

@@ -27,13 +27,13 @@ class Riddles(DataSection):
 
 
 class Shouting(Section):
-    """Adds keys to tokenizers, which the manifest need not name."""
+    """Adds keys to tokenizers; the manifest does not have to name the keys."""
 
     shout: int = setting(0, "exclamation marks behind each line")
     echo: int = setting(0, "how often each line is repeated")
 
     def check_with(self, config: Any) -> None:
-        """Make sure that short lines do not shout."""
+        """Check that short lines do not shout."""
         super().check_with(config)
         if config.training.max_length < self.shout:
             raise ValueError("tokenizer.shout: louder than lines are long")

@@ -1,4 +1,4 @@
-"""Breaches of the schema as one line that names key, place, what was found and what is wanted."""
+"""Mistakes give one line with the key, its place, the value found and what is expected."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ _REQUIRED = "data: {kind: toy}\ntokenizer: {kind: words}\n"
 
 
 def _listed(kind: str, *of_core: str) -> str:
-    """Return how a message lists the kinds that there are."""
+    """Return the list of installed kinds as a message shows it."""
     *others, last = (f"'{each}'" for each in (*of_core, *registry.entries(kind)))
     return f"{', '.join(others)} or {last}"
 

@@ -1,4 +1,4 @@
-"""Configuration files and overrides: read strictly, written whole."""
+"""Configs and overrides: read strictly, written whole."""
 
 import subprocess
 import sys
@@ -151,7 +151,7 @@ _CONTENT = st.one_of(
 
 
 def _outcome(path: Path, *overrides: str) -> Config | list[str]:
-    """A configuration, or the lines of the refusal."""
+    """Return a config, or the lines of the error."""
     try:
         return load_config(path, overrides)
     except ConfigError as refusal:

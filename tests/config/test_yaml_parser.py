@@ -1,4 +1,4 @@
-"""What YAML text means, and where each value stands."""
+"""The meaning of YAML text, and the place of each value."""
 
 import pytest
 

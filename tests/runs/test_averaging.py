@@ -1,4 +1,4 @@
-"""An average is the mean of what it says it is, and of nothing that does not fit."""
+"""An average is the mean of the checkpoints it names; checkpoints that do not fit are rejected."""
 
 import json
 from pathlib import Path
@@ -25,7 +25,7 @@ Weights = dict[str, Tensor]
 
 
 def a_run(directory: Path, *checkpoints: Weights) -> Path:
-    """A run directory with these checkpoints, at the steps 10, 20, …"""
+    """Return a run directory with these checkpoints, at the steps 10, 20, …"""
     settings = directory.parent / f"{directory.name}.yaml"
     settings.write_text("data: {kind: toy}\ntokenizer: {kind: words}\n")
     run = RunDirectory(directory)

@@ -1,4 +1,4 @@
-"""When a run directory may be written to, and what is kept of an earlier run."""
+"""When a run directory may be written, and what is kept from an earlier run."""
 
 import sys
 from pathlib import Path
@@ -23,7 +23,7 @@ def settings(**sections: Any) -> Config:
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunDirectory:
-    """A run with a tokenizer and its text in tokens, that has not begun to train."""
+    """Return a run with a tokenizer and encoded text that has not started to train."""
     run = RunDirectory(tmp_path / "runs" / "mine")
     initialize_run(run, settings())
     run.tokenizer.mkdir()
@@ -35,7 +35,7 @@ def run(tmp_path: Path) -> RunDirectory:
 
 @pytest.fixture
 def trained(run: RunDirectory) -> RunDirectory:
-    """A run with a checkpoint and metrics too."""
+    """Return a run that also has a checkpoint and metrics."""
     (run.checkpoints / "step-00000001").mkdir()
     (run.checkpoints / "step-00000001" / "state.json").write_text("{}")
     run.metrics.write_text('{"step": 1}\n')
@@ -43,7 +43,7 @@ def trained(run: RunDirectory) -> RunDirectory:
 
 
 def make_trained(path: Path) -> None:
-    """Make what looks like a trained run."""
+    """Make a directory that looks like a trained run."""
     (path / "checkpoints" / "step-00000001").mkdir(parents=True)
     (path / "config.yaml").touch()
 
@@ -289,7 +289,7 @@ def test_leftovers_of_others_stay(trained: RunDirectory) -> None:
 @pytest.mark.posix
 @pytest.mark.parametrize("name", ["checkpoints", "tokenizer", "encoded"])
 def test_overwriting_keeps_nothing_silently(trained: RunDirectory, name: str) -> None:
-    """A directory moved to a larger disk, with a link in its place, is not to be trained on."""
+    """A directory that was moved to a larger disk and replaced by a link stays unchanged."""
     elsewhere = trained.path.parent / "larger-disk"
     (trained.path / name).rename(elsewhere)
     (trained.path / name).symlink_to(elsewhere)

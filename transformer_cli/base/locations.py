@@ -109,7 +109,7 @@ class Location(ABC):
 
     @abstractmethod
     def versions(self, paths: Sequence[Path]) -> list[str | None]:
-        """Return a text for each path that changes whenever its bytes do; None: it is missing.
+        """Return a string for each path that changes whenever its bytes do; None: it is missing.
 
         None also stands for a file that has just changed, because its next change might not show.
         """
@@ -216,13 +216,13 @@ def is_here(path: Path, sha256: str | None = None) -> bool:
 
 
 def fetched_from(path: Path) -> str | None:
-    """Return the URL of the file that ``find_files`` fetches for a path; None: it needs none."""
+    """Return the URL of the file that ``find_files`` fetches for a path; None: it fetches none."""
     location = _find_location(path)
     return None if location is None else location.fetched_from(path)
 
 
 def versions(paths: Sequence[Path]) -> list[str | None]:
-    """Return a text for each path that changes with its bytes; see ``Location.versions``."""
+    """Return a string for each path that changes with its bytes; see ``Location.versions``."""
     # Ask each location once about all its paths.
     found: dict[Path, str | None] = dict.fromkeys(paths)
     by_location: dict[Location, list[Path]] = {}

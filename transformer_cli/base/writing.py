@@ -131,7 +131,7 @@ def claim(*paths: Path | None) -> Iterator[None]:
 
 
 def _find_version(path: Path) -> str | None:
-    """Return a text that changes with a file's content; None: there is no file."""
+    """Return a string that changes with a file's content; None: there is no file."""
     try:
         return sha256(path)
     except FileNotFoundError:

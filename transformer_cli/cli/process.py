@@ -1,4 +1,4 @@
-"""A command as a process: its standard streams, its stop signals, and its lack of resources."""
+"""A command as a process: its standard streams, stop signals, and lack of memory or threads."""
 
 import errno
 import os

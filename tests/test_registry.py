@@ -131,7 +131,10 @@ def test_another_package_is_looked_in_for_unknown_names_only(
     ("manifest", "reason"),
     [
         ("api = 2\nprovides = {}\n", "friendly is for version 2 of the interfaces, not 1"),
-        ('api = 1\nrequires = ("nowhere.at_all", "sys")\n', "friendly needs nowhere.at_all, not"),
+        (
+            'api = 1\nrequires = ("nowhere.at_all", "sys")\n',
+            "friendly needs packages that are not installed: nowhere.at_all",
+        ),
     ],
 )
 def test_an_extension_that_does_not_fit_is_named_where_it_is_missed(

@@ -107,7 +107,7 @@ _OUT_OF_MEMORY = re.compile(
     # out of memory", "Cuda failure 2 'out of memory'", "CUDA failed with error out of memory".
     # MPS: "MPS backend out of memory".
     r"\b(cuda|mps)\b.*\bout of memory\b"
-    # cuBLAS, cuSOLVER and cuDNN, which allocate memory without torch. Without
+    # cuBLAS, cuSOLVER and cuDNN, which allocate memory outside torch. The pattern leaves out
     # CUBLAS_STATUS_NOT_INITIALIZED, which has other causes too.
     r"|_STATUS_ALLOC_FAILED|_STATUS_INTERNAL_ERROR_(HOST|DEVICE)_ALLOCATION_FAILED"
     # torch, oneDNN and the C library on a CPU.

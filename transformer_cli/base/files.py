@@ -81,7 +81,7 @@ def check_no_links(directory: Path, names: Collection[str] | None = None) -> Non
         names = None
 
 
-def check_replaceable(path: Path, advice: str = "replace it by its target") -> None:
+def check_replaceable(path: Path, advice: str = "replace it with its target") -> None:
     """Raise RunError if ``path`` exists and is neither a file nor a directory.
 
     ``advice`` says what to do about a link, at the end of the message.

@@ -256,7 +256,7 @@ def open_checked(path: str, flags: int) -> int:
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     if stat.S_ISREG(status.st_mode):
-        raise OSError(errno.EMLINK, "has another name (a hard link); replace it by a copy", path)
+        raise OSError(errno.EMLINK, "has another name (a hard link); replace it with a copy", path)
     raise SpecialFileError(errno.EINVAL, "is a pipe or a device, not a file", path)
 
 

@@ -56,8 +56,8 @@ def average_run(run: "directory.RunDirectory", last: int | None) -> tuple[Path, 
     wanted = last or len(paths)
     if len(paths) < wanted:
         raise UsageError(
-            f"{run.path}: has only {len(paths)} checkpoints, not {wanted}; leave out `last` to "
-            f"average these, or train with training.keep_last={wanted}"
+            f"{run.path}: cannot average {wanted} checkpoints, the run has {len(paths)}; leave out "
+            f"`last` to average all, or train with training.keep_last={wanted}"
         )
     averaged = paths[-wanted:]
     fingerprint = tokenizers.fingerprint(run.tokenizer)

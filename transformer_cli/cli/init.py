@@ -138,7 +138,7 @@ def _add(directory: Path, config: NewConfig) -> None:
         elif not (path.is_file() and path.read_bytes() == content):
             advice = config.advice if name == config.path else ""
             raise UsageError(
-                f"{path}: exists already with other content; move it away, or give another "
+                f"{path}: already exists with other content; move it away, or give another "
                 f"directory{advice}"
             )
     for name in new:
@@ -147,4 +147,4 @@ def _add(directory: Path, config: NewConfig) -> None:
             file.write(files[name])
         say((directory / name).as_posix())
     if not new:
-        log("nothing to write: all files exist already")
+        log("nothing to write: all files already exist")

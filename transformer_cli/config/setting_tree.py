@@ -1,4 +1,4 @@
-"""A config as a tree of values that know where they were written, so that errors can name it.
+"""A config as a tree of values that know where they were written, for error messages.
 
 PyYAML parses the text into nodes with line numbers. This module decides what the nodes mean, by the
 core schema of YAML 1.2 (https://yaml.org/spec/1.2.2/#103-core-schema) instead of PyYAML's YAML 1.1:

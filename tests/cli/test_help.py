@@ -1,4 +1,4 @@
-"""The options of all commands, and what help and messages name."""
+"""The options of all commands, and the names in help and messages."""
 
 import ast
 import os
@@ -113,7 +113,7 @@ def test_the_options_of_the_core_are_as_published() -> None:
 
 
 def help_of(*command: str, option: str = "--help") -> str:
-    """The help on a terminal that is wider than any text should be."""
+    """Return the help on a terminal that is wider than any help text should be."""
     wide = partial(_set_environment, {"COLUMNS": "300"})
     finished = process.run(*command, option, before=wide)
     assert finished.code == 0
@@ -227,7 +227,7 @@ def test_an_option_that_is_no_setting_is_unknown() -> None:
         process.assert_refused(finished, 2, f"No such option: {option}")
         assert "; use" not in finished.err
     unlike_any = process.run("train", "x", "--qqqq", "1")
-    process.assert_refused(unlike_any, 2, "No such option: --qqqq; extensions here: ")
+    process.assert_refused(unlike_any, 2, "No such option: --qqqq; installed extensions: ")
 
 
 def test_a_value_that_an_option_does_not_have() -> None:
@@ -237,7 +237,7 @@ def test_a_value_that_an_option_does_not_have() -> None:
 
 def test_text_or_a_file_after_the_run_is_advised() -> None:
     finished = process.run("translate", "x", "letter.de")
-    process.assert_refused(finished, 2, "(letter.de); name a file with -i, or pipe text: echo ")
+    process.assert_refused(finished, 2, "(letter.de); give a file with -i, or pipe text: echo ")
 
 
 @pytest.mark.long

@@ -1,4 +1,4 @@
-"""What ``translate`` writes beside plain text, and how that goes together with files."""
+"""Output of ``translate`` other than plain text, and how it works with files."""
 
 from functools import partial
 from pathlib import Path

@@ -27,13 +27,13 @@ class Riddles(DataSection):
 
 
 class Shouting(Section):
-    """Adds keys to tokenizers, which the manifest need not name."""
+    """Adds keys to tokenizers; the manifest does not have to name the keys."""
 
     shout: int = setting(0, "exclamation marks behind each line")
     echo: int = setting(0, "how often each line is repeated")
 
     def check_with(self, config: Any) -> None:
-        """Make sure that short lines do not shout."""
+        """Check that short lines do not shout."""
         super().check_with(config)
         if config.training.max_length < self.shout:
             raise ValueError("tokenizer.shout: louder than lines are long")
@@ -119,7 +119,7 @@ def test_mistakes_in_added_sections_and_keys_name_their_place() -> None:
     )
     words = TOY + "tokenizer:\n  kind: words\n"
     assert refusal(words + "  shout: much\n").startswith(
-        "x.yaml:4: tokenizer.shout: expected a whole number, found the text 'much'"
+        "x.yaml:4: tokenizer.shout: expected an integer, found the text 'much'"
     )
     assert "did you mean 'shout'?" in refusal(words + "  shoud: 2\n")
     assert refusal(words + "  shout: 300\n") == (

@@ -71,8 +71,8 @@ def test_a_missing_file_and_a_directory_are_named(tmp_path: Path) -> None:
     with pytest.raises(CorpusError) as error:
         read_lines(missing)
     assert str(error.value) == (
-        f"{missing}: there is no such file; relative paths start from the directory that the "
-        f"command is run in, here {Path.cwd()}"
+        f"{missing}: there is no such file; relative paths start from the working directory, "
+        f"here {Path.cwd()}"
     )
     with pytest.raises(CorpusError) as error:
         read_lines(tmp_path)

@@ -65,7 +65,7 @@ def test_weights_that_are_no_numbers_are_refused(
         said = [line for line in refused.err.splitlines() if "error" in line]
         assert refused.code == 1
         assert len(said) == 1
-        assert "has values that are infinite or no number; use another checkpoint" in said[0]
+        assert "has values that are infinite or not a number; use another checkpoint" in said[0]
         assert refused.out == ""
 
 

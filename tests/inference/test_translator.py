@@ -327,7 +327,7 @@ def test_no_run_is_an_error_of_one_line(tmp_path: Path) -> None:
     [
         ("best", r"checkpoints: no checkpoint yet; train first"),
         ("last", r"checkpoints: no checkpoint yet; train first"),
-        ("nowhere/step-00000001", r"^`checkpoint` nowhere/step-00000001: neither best, last"),
+        ("nowhere/step-00000001", r"^`checkpoint` nowhere/step-00000001: not found; give best"),
     ],
 )
 def test_no_checkpoint_is_an_error_of_one_line(
@@ -353,5 +353,5 @@ def test_a_checkpoint_of_another_tokenizer_is_refused(run: RunDirectory) -> None
     foreign = save_checkpoint(
         run.path, weights_of(model_of_step(9)), {}, {"step": 9}, "another fingerprint"
     )
-    with pytest.raises(CheckpointError, match=r"step-00000009: trained with another tokenizer"):
+    with pytest.raises(CheckpointError, match=r"step-00000009: trained with a different tokenizer"):
         load_torch_translator(run, str(foreign), ComputeOptions(device="cpu"))

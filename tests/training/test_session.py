@@ -544,7 +544,7 @@ def test_where_no_checkpoint_is_whole_nothing_is_touched(run: RunDirectory) -> N
     for path in list_checkpoints(run.checkpoints):
         (path / "state.json").write_text("{}")
     before = saved_steps(run)
-    with pytest.raises(CheckpointError, match=r"no checkpoint is whole, .*`overwrite`"):
+    with pytest.raises(CheckpointError, match=r"all checkpoints are damaged, .*`overwrite`"):
         open_session(run, config(epochs=3))
     assert saved_steps(run) == before
 

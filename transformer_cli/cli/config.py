@@ -1,4 +1,4 @@
-"""``transformer-cli config``: validates configuration files; extensions add subcommands."""
+"""``transformer-cli config``: check config files; extensions add subcommands."""
 
 from pathlib import Path
 from typing import Annotated

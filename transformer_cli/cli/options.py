@@ -57,7 +57,7 @@ Threads = Annotated[
 
 @dataclass(frozen=True)
 class HardwareOptions(CommandOptions):
-    """Where a command that searches computes."""
+    """The hardware options of commands that search."""
 
     heading = "Hardware"
     device: Device = "auto"
@@ -70,7 +70,7 @@ class HardwareOptions(CommandOptions):
 
 @contextmanager
 def prefix_errors(prefix: str, suffix: str = "") -> Iterator[None]:
-    """Add the option that an error is about before its message, and what to do behind it."""
+    """Put the option that an error is about before its message, and advice after it."""
     try:
         yield
     except (UsageError, InputError, MissingExtraError) as error:
@@ -78,7 +78,7 @@ def prefix_errors(prefix: str, suffix: str = "") -> Iterator[None]:
 
 
 def read_path(given: object) -> Path:
-    """Return the path of a file or of an object that is named on the command line."""
+    """Return the path of a file or an object, as given on the command line."""
     try:
         return locations.text_path(str(given))
     except ValueError as error:
@@ -91,35 +91,35 @@ def check_output(
     inputs: Iterable[tuple[str, Path | None]] = (),
     runs: Iterable[Path] = (),
 ) -> None:
-    """Make sure, before long work, that a file can be made at ``path``, which ``option`` names.
+    """Check, before long work, that ``path``, which ``option`` names, can be written.
 
     Args:
         path: where to write.
-        option: its name, for messages.
-        inputs: files that the command reads, with their options: none may be overwritten.
+        option: the name of the option, for messages.
+        inputs: files that the command reads, with their options; ``path`` must not be one of them.
         runs: directories of runs and exported models that the command reads.
     """
     if str(path) == "-":
         raise UsageError(f"{option} needs the name of a file")
     for name, other in inputs:
         if other is not None and files.is_same_file(path, other):
-            raise UsageError(f"{option} {path}: is the file that {name} reads; name another one")
+            raise UsageError(f"{option} {path}: is the file that {name} reads; give another one")
     if locations.is_url(path):
-        raise UsageError(f"{option} {path}: cannot be written there; name a file")
+        raise UsageError(f"{option} {path}: output cannot be a URL; give the name of a file")
     if path.is_dir():
         raise UsageError(f"{option} {path}: is a directory; give the name of a file")
     if not path.parent.is_dir():
-        raise UsageError(f"{option} {path}: there is no directory {path.parent}; make it first")
+        raise UsageError(f"{option} {path}: there is no directory {path.parent}; create it first")
     directory.check_outside_runs(path, option, runs)
-    text_files.compressor(path)  # or its package is missing
+    text_files.compressor(path)  # raises an error if its package is missing
     if files.is_stream(path):
         return
     if not os.access(path.resolve().parent, os.W_OK):
-        raise UsageError(f"{option} {path}: its directory cannot be written; name a file elsewhere")
+        raise UsageError(f"{option} {path}: its directory is not writable; give another directory")
 
 
 def run_directory(config: Path, run_dir: Path | None) -> Path:
-    """Return the run directory asked for, or the one named after the configuration file."""
+    """Return ``run_dir``, or the run directory named after the config."""
     return run_dir or Path("runs") / config.stem
 
 
@@ -128,7 +128,7 @@ def run_directory(config: Path, run_dir: Path | None) -> Path:
 
 @dataclass(frozen=True)
 class RunOptions(CommandOptions):
-    """What is trained, and where."""
+    """The config to train, and the run directory."""
 
     heading = "Input and output"
     config: Annotated[
@@ -153,7 +153,7 @@ class TrainOptions(RunOptions):
     threads: Threads = None
 
     def concerns_extensions(self) -> bool:
-        """Return whether the configuration is missing, without which an extension may train."""
+        """Return whether the config is missing; an extension may train without one."""
         return self.config is None
 
 
@@ -161,5 +161,5 @@ class TrainExtra(ExtraOptions):
     """Options that an extension adds to ``train``."""
 
     def around(self, train: Callable[[TrainOptions], str], given: TrainOptions) -> str:
-        """Call ``train``, perhaps with other options; return what to say at the end."""
+        """Call ``train``, perhaps with other options; return the final message."""
         return train(given)

@@ -25,7 +25,7 @@ _STREAM = Path("-")
 
 @dataclass(frozen=True)
 class FileOptions(CommandOptions):
-    """What is translated, and where it goes; '-' is standard input or output."""
+    """The input and the output; '-' is standard input or output."""
 
     heading = "Input and output"
     run: options.Run
@@ -51,7 +51,7 @@ class FileOptions(CommandOptions):
 
 
 def _with_settings(declared: type[CommandOptions]) -> Any:
-    """Add an option to a dataclass for each setting of the search that declares one."""
+    """Add an option to a dataclass for each search setting that declares one."""
     added: list[Any] = []
     for name, (metavar, about) in DecodingConfig.options().items():
         least, most = DecodingConfig.bounds(name)
@@ -81,7 +81,7 @@ class DecodingOptions(CommandOptions):
 
     @property
     def search(self) -> dict[str, Any]:
-        """What the search's settings are given as; None: they stay the run's."""
+        """The search settings by name; None: the run's setting applies."""
         return {key: getattr(self, key, None) for key in DecodingConfig.model_fields}
 
 
@@ -89,28 +89,28 @@ class DecodingOptions(CommandOptions):
 class InputOptions(ExtraOptions):
     """A kind of input that an extension adds to ``translate``, with its options.
 
-    What it does with such an input is in a subclass of ``cli.translation.InputFormat``, which is
-    imported once it is needed. The entry in the manifest lists the ``endings`` of such files, and
-    says what it ``reads``, as in 'a picture (.png)'.
+    A subclass of ``cli.translation.InputFormat`` handles such an input; it is imported when it is
+    needed. The entry in the manifest lists the ``endings`` of such files, and describes them in
+    ``reads``, e.g. 'a picture (.png)'.
     """
 
     order: ClassVar[int] = 0
-    """Of several kinds that match an input, the one with the lowest order takes it."""
+    """If several kinds match an input, the one with the lowest order handles it."""
     replaces_input: ClassVar[bool] = False
-    """Whether the output may be the input's file."""
+    """Whether the output may be the same file as the input."""
 
     def matches(self, given: "TranslateOptions") -> bool:
         """Return whether the input is of this kind, by its path and the options given."""
         raise NotImplementedError
 
     def open(self, given: "TranslateOptions") -> "InputFormat":
-        """Return what translates the input."""
+        """Return the format that translates the input."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
-    """What ``translate`` is given."""
+    """The options of ``translate``."""
 
     heading = "Hardware"
     engine: Annotated[
@@ -123,13 +123,13 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
 
     @property
     def kind(self) -> InputOptions | None:
-        """The kind of input that takes this one; None: lines of text."""
+        """The kind of input that handles this one; None: lines of text."""
         kinds = (each for each in self.extras if isinstance(each, InputOptions))
         found = (each for each in kinds if each.matches(self))
         return min(found, key=lambda each: each.order, default=None)
 
     def concerns_extensions(self) -> bool:
-        """Return whether the input or the output may be something else than lines of text."""
+        """Return whether the input or the output may be something other than lines of text."""
         is_file = not locations.is_url(self.input_) and self.input_.is_file()
         is_one = is_file or (_is_stream(self.input_) and not self.input_.is_dir())
         listed = entries("translate options").values()
@@ -139,32 +139,32 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
 
     @property
     def input_name(self) -> str:
-        """Name of the input in messages."""
+        """The input's name in messages."""
         return "standard input" if str(self.input_) == "-" else str(self.input_)
 
     @property
     def writes_stream(self) -> bool:
-        """True if translations are written as they come."""
+        """Whether each translation is written as soon as it is ready."""
         return _is_stream(self.output)
 
     @property
     def reads_file(self) -> bool:
-        """True if all lines are there already."""
+        """Whether the input is a file, which has all its lines already."""
         return not _is_stream(self.input_)
 
     @property
     def are_files(self) -> bool:
-        """True if all text can be read and written again."""
+        """Whether all inputs and the output are files, which can be read and written again."""
         others = (path for _, path in self.marked("reads"))
         return not any(map(_is_stream, (self.input_, self.output, *others)))
 
     @property
     def models(self) -> list[Path]:
-        """The runs that are read."""
+        """The runs to read."""
         return [self.run, *(run for _, run in self.marked("run"))]
 
     def describe_kinds(self) -> str:
-        """Return what an input may be, with the endings of what extensions read."""
+        """Return the kinds of input, with the endings of files that extensions read."""
         read = [each.facts.get("reads") for each in entries("translate options").values()]
         *others, last = filter(None, ["lines of text", *read])
         return f"{', '.join(others)} or {last}" if others else last
@@ -179,7 +179,7 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
             options.check_output(self.output, "-o", others, self.models)
         for name, path in self.marked("writes"):
             if str(path) != "-" and path.resolve() == self.output.resolve():
-                raise UsageError(f"translate: -o and {name} are both {self.output}")
+                raise UsageError(f"translate: -o and {name} are both {self.output}; use two files")
             options.check_output(path, name, inputs, self.models)
 
 

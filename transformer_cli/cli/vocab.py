@@ -16,7 +16,7 @@ with lazy_imports():
 
 @dataclass(frozen=True)
 class VocabOptions(CommandOptions):
-    """What ``vocab`` is given."""
+    """The options of ``vocab``."""
 
     config: options.Config
     run_dir: options.RunDir = None

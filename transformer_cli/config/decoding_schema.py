@@ -1,4 +1,4 @@
-"""The settings of the search; ``translate`` and Python programs take their options from here."""
+"""The settings of the search; they are also the options of ``translate`` and Python programs."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Self
@@ -10,7 +10,7 @@ from transformer_cli.config.sections import Section, setting
 
 
 class DecodingConfig(Section):
-    """Search, unless the command line overrides it."""
+    """Search settings; the command line can override them."""
 
     beam_size: Annotated[int, Field(gt=0, le=LARGEST_BEAM)] = setting(
         1, "beam size; 1 is greedy search"
@@ -29,7 +29,7 @@ class DecodingConfig(Section):
     )
 
     def changed(self, values: Mapping[str, Any]) -> Self:
-        """Return a copy with other values; None keeps the present one."""
+        """Return a copy with other values; None keeps the current value."""
         given = {name: value for name, value in values.items() if value is not None}
         return self.model_copy(update=given)
 
@@ -43,10 +43,10 @@ class DecodingConfig(Section):
 
     @classmethod
     def bounds(cls, name: str) -> tuple[Any, Any]:
-        """Return the least and the greatest value of a setting; None: there is none."""
+        """Return the minimum and maximum of a setting; None: there is none."""
         marks = cls.model_fields[name].metadata
         above, least, most = (
             next((getattr(each, key) for each in marks if hasattr(each, key)), None)
             for key in ("gt", "ge", "le")
         )
-        return least if above is None else above + 1, most  # above: of whole numbers
+        return least if above is None else above + 1, most  # an option with ``gt`` is an integer

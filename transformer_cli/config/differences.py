@@ -1,4 +1,4 @@
-"""Differences between configurations."""
+"""Differences between configs."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from transformer_cli.config.setting_tree import Keys, join_keys
 
 @dataclass(frozen=True)
 class Difference:
-    """A setting with two values, as YAML has them; None is null, or that there is no such key."""
+    """A setting with two values, as in YAML; None: null, or the key does not exist."""
 
     key: str
     old: object
@@ -26,12 +26,12 @@ class Difference:
 
 
 def as_yaml(value: object) -> str:
-    """Return a value as it stands in a message."""
+    """Return a value as messages show it."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def differences(old: Config, new: Config) -> list[Difference]:
-    """Return the settings that differ, each by its dotted key, in the schema's order."""
+    """Return the settings that differ, with their dotted keys, in the schema's order."""
     found = []
     for keys, values in _differing([old, new]):
         facts = {*_facts(old, keys), *_facts(new, keys)}
@@ -42,16 +42,17 @@ def differences(old: Config, new: Config) -> list[Difference]:
 
 
 def differing_settings(configs: Sequence[Config]) -> dict[str, list[object]]:
-    """Return the values of the settings that are not the same in all configurations.
+    """Return the values of the settings that are not the same in all configs.
 
-    By the dotted key, in the schema's order; one a configuration, None if there is no such key.
+    Map each dotted key, in the schema's order, to a value for each config; None: it has no such
+    key.
     """
     return {join_keys(keys): values for keys, values in _differing(configs)}
 
 
 def _differing(configs: Sequence[Config]) -> Iterator[tuple[Keys, list[object]]]:
     records = [config.model_dump(mode="json") for config in configs]
-    # A record lacks a key that an extension adds if it is at its default.
+    # A record lacks an extension's key if it has its default value.
     for place, section in (each for config in configs for each in config):
         added = list_fields(section.mixins) if isinstance(section, Section) else {}
         for key, added_field in added.items():
@@ -61,7 +62,7 @@ def _differing(configs: Sequence[Config]) -> Iterator[tuple[Keys, list[object]]]
 
 
 def _below(keys: Keys, values: Sequence[object]) -> Iterator[tuple[Keys, list[object]]]:
-    # Of lists of sections, each has its own differences, if none was added or removed.
+    # Lists of sections are compared section by section, if none was added or removed.
     lists = [value for value in values if isinstance(value, list)]
     are_alike = len(lists) == len(values) and len({len(each) for each in lists}) == 1
     if are_alike and all(isinstance(item, dict) for each in lists for item in each):
@@ -77,7 +78,7 @@ def _below(keys: Keys, values: Sequence[object]) -> Iterator[tuple[Keys, list[ob
 
 
 def _facts(config: Config, keys: Keys) -> Iterator[str]:
-    """Yield what the field of a setting, and those of the sections around it, are marked as."""
+    """Yield the marks of a setting's field, and of the sections around it."""
     section: object = config
     for key in keys:
         if not isinstance(section, Section) or key not in type(section).model_fields:

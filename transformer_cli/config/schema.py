@@ -1,7 +1,7 @@
-"""The settings of an experiment: every key that a YAML file may have, with its unit and default.
+"""The settings of an experiment: every key that a config may have, with its unit and default.
 
-Where a default is a number from the literature, its source is "Attention Is All You Need"
-(Vaswani et al. 2017) unless the field says otherwise.
+Defaults from the literature are from "Attention Is All You Need" (Vaswani et al. 2017), unless the
+field says otherwise.
 """
 
 import math
@@ -78,11 +78,11 @@ class Schedule(Section):
     """The learning rate by optimizer step."""
 
     kind: str
-    if TYPE_CHECKING:  # a field of each kind, in an order of its own
+    if TYPE_CHECKING:  # each kind has this field, at its own position
         warmup: int
 
     def rate(self, step: int, total_steps: int, d_model: int) -> float:
-        """Return the learning rate of a step, counted from 1, of so many."""
+        """Return the learning rate of a step, counted from 1, out of ``total_steps``."""
         raise NotImplementedError
 
 
@@ -100,13 +100,13 @@ class NoamSchedule(Schedule):
 
 
 class PeakSchedule(Schedule):
-    """A schedule that rises to a peak in a straight line."""
+    """A schedule that rises linearly to a peak."""
 
     if TYPE_CHECKING:
         peak: float
 
     def rate(self, step: int, total_steps: int, d_model: int) -> float:
-        """Return the rate: on the line during the warm-up, then a ``share`` of the peak."""
+        """Return the rate: linear during the warm-up, then a ``share`` of the peak."""
         if step < self.warmup:
             return self.peak * step / self.warmup
         done = min(1.0, (step - self.warmup) / max(1, total_steps - self.warmup))
@@ -115,7 +115,7 @@ class PeakSchedule(Schedule):
     def share(self, step: int, done: float) -> float:
         """Return the share of the peak at a step after the warm-up.
 
-        ``done`` is the share of the steps from the warm-up to the last one that are completed.
+        ``done`` is the completed share of the steps after the warm-up.
         """
         raise NotImplementedError
 
@@ -132,7 +132,7 @@ class ConstantSchedule(PeakSchedule):
 
 
 class InverseSqrtSchedule(PeakSchedule):
-    """A linear rise to ``peak``, then peak * sqrt(warmup / step): Noam by its highest rate."""
+    """A linear rise to ``peak``, then peak * sqrt(warmup / step): Noam, given by its peak."""
 
     kind: Literal["inverse_sqrt"]
     peak: PositiveFloat = Field(description=_PEAK)
@@ -178,7 +178,7 @@ class TrainingConfig(Section):
 
     place = "training"
     average: ClassVar[str | None] = None
-    """The name of an extension's average of the weights, whose mixin this is of."""
+    """The name of an extension's average of the weights; the extension's mixin sets it."""
 
     epochs: Count = setting(10, "passes over the training text", may_change=True)
     max_steps: Count | None = setting(
@@ -211,9 +211,9 @@ class TrainingConfig(Section):
     schedule: ScheduleConfig = setting(NoamSchedule(kind="noam"), "learning rate by optimizer step")
     optimizer: Literal["adam", "muon"] = setting(
         "adam",
-        "what updates the weights. muon (Jordan et al. 2024): the matrices of encoder "
-        "and decoder layers by orthogonalized momentum, all other weights by Adam, at the rates "
-        "of one schedule",
+        "muon (Jordan et al. 2024) updates the matrices of encoder and decoder layers with "
+        "orthogonalized momentum, and all other weights with Adam; both use the rates of the "
+        "schedule",
     )
     muon_momentum: Probability = setting(0.95, "Muon's momentum")
     betas: Annotated[tuple[Probability, Probability], Field(strict=False)] = setting(
@@ -252,7 +252,7 @@ class TrainingConfig(Section):
 
     @property
     def has_average(self) -> bool:
-        """Whether an average of the weights is validated and saved in their place."""
+        """Whether an average of the weights is validated and saved instead of the weights."""
         return self.ema_decay is not None or self.average is not None
 
 
@@ -288,13 +288,13 @@ class Config(Section):
         frozen = self.training.freeze
         if self.training.optimizer == "muon" and {"encoder", "decoder"} <= set(frozen):
             raise ValueError(
-                "training.optimizer: muon updates the matrices of encoder and decoder, and both "
+                "training.optimizer: muon updates the matrices of encoder and decoder, but both "
                 "are frozen; use adam"
             )
         if frozen and self.init is None:
             raise ValueError(
-                "training.freeze: random weights would stay random; needs init, the run that they "
-                "are taken from"
+                "training.freeze: random weights would stay random; set init to the run that has "
+                "the weights"
             )
         if len(frozen) == 3:
             raise ValueError("training.freeze: all three parts are frozen; leave one out to train")

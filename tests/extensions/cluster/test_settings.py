@@ -22,7 +22,7 @@ def test_an_address_is_a_cluster() -> None:
         ("local: {}\n", "1: local.workers: missing (processes)"),
         (
             "local: {workers: two}\n",
-            "1: local.workers: expected a whole number, found the text 'two'",
+            "1: local.workers: expected an integer, found the text 'two'",
         ),
         ("slurm: {jobs: 2, cores: 8}\n", "1: slurm.memory: missing (memory of each, as in 16GB)"),
         ("pbs: {jobs: 2, cores: 8, memory: 8GB, gres: gpu}\n", "1: pbs.gres: is of slurm"),

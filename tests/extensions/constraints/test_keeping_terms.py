@@ -95,7 +95,7 @@ def test_files_of_terms_that_cannot_be_used_are_refused(
     assert_refused(
         run("translate", trained, *again, "-i", directory / "text.de", "-o", again[1]),
         2,
-        "is the file that --terms reads; name another one",
+        "is the file that --terms reads; give another one",
     )
 
 

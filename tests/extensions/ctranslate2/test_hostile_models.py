@@ -58,7 +58,7 @@ def test_a_manifest_that_claims_other_weights_gets_no_conversion_of_theirs(
     strange = RunDirectory(shutil.copytree(mine.path, tmp_path / "strange"))
     path = strange.checkpoints / "step-00000001" / "model.safetensors"
     save_file({name: -each for name, each in load_file(path).items()}, path)
-    with pytest.raises(CheckpointError, match="damaged, its SHA-256 is not the manifest's"):
+    with pytest.raises(CheckpointError, match="damaged, its SHA-256 differs from the manifest"):
         texts(strange)
 
 

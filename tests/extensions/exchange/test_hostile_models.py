@@ -405,7 +405,7 @@ def test_the_command(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ConfigError, match=r"base: RUN/config.yaml, init: RUN and data"):
         check_has_text(data, model.parent / "a.yaml")
     own = f"^{runs / 'opus'}: an imported model has no text of its own; "
-    with pytest.raises(CorpusError, match=f"{own}name text with --src and --ref"):
+    with pytest.raises(CorpusError, match=f"{own}give text with --src and --ref"):
         app(["evaluate", str(runs / "opus")], standalone_mode=False)
     with pytest.raises(CorpusError, match=f"{own}score it .* evaluate {runs / 'opus'} --src FILE"):
         app(["report", str(runs / "opus")], standalone_mode=False)

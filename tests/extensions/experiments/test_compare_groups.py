@@ -139,7 +139,7 @@ def test_what_is_missing_or_unfinished_is_refused(runs: Path) -> None:
     refused = run("compare", "runs/a", "runs/c-*", cwd=runs.parent)
     assert_refused(refused, 2, "runs/c-*: no directory fits this pattern")
     refused = run("compare", "runs/c", cwd=runs.parent)
-    assert_refused(refused, 2, "runs/c: not a run directory, there is nothing of that name")
+    assert_refused(refused, 2, "runs/c: not a run directory: it does not exist")
     (runs / "sweep.json").write_text("{}\n")
     refused = run("compare", "runs", cwd=runs.parent)
     assert_refused(refused, 1, "sweep.json: damaged, or of no sweep; run the sweep's command again")

@@ -532,7 +532,7 @@ def test_what_someone_saves_while_workers_translate_is_kept(
         many_files.translate_file(task, Watcher(save))
     assert path.read_text() == "someone's\n"
     new = path.with_name(f"{name}.new")
-    assert str(caught.value).endswith(f"what was to be written is kept in {new}")
+    assert str(caught.value).endswith(f"the output is in {new}")
     # Another worker may have written the same bytes. What is replaced keeps its mode.
     path.chmod(0o640)
     for text in ("older\n", new.read_text()):

@@ -266,7 +266,7 @@ def test_what_is_missing_is_an_error_of_ours(training: Training, tmp_path: Path)
 
 def test_a_strangers_run_is_refused(own_run: Path) -> None:
     change_weights(own_run, float("nan"))
-    with pytest.raises(CheckpointError, match="infinite or no number"):
+    with pytest.raises(CheckpointError, match="infinite or not a number"):
         Translator.load(own_run)
     settings = own_run / "config.yaml"
     settings.write_text(re.sub(r"beam_size: \d+", "beam_size: 5000", settings.read_text()))

@@ -50,7 +50,7 @@ def test_an_object_is_translated_as_a_file(training: Training, tmp_path: Path) -
     assert_refused(refused, 2, "has a password or a key")
     assert "secret" not in refused.err
     refused = run("translate", training.run, "-o", "s3://bucket/out.txt")
-    assert_refused(refused, 2, "-o s3://bucket/out.txt: cannot be written there")
+    assert_refused(refused, 2, "-o s3://bucket/out.txt: output cannot be a URL")
 
 
 # --- in an S3 on the loopback ---------------------------------------------------------------------

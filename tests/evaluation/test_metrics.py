@@ -142,7 +142,7 @@ def test_a_run_that_was_validated_otherwise_is_told_of(tmp_path: Path) -> None:
     assert metrics_of_runs(config("zh"), runs, said.append).tokenize == "zh"
     (line,) = said
     assert str(tmp_path / "two") in line
-    assert "was tok:13a" in line
+    assert "used tok:13a" in line
 
 
 @pytest.mark.parametrize("name", ["spm", "\x1b[31m", 7, None])

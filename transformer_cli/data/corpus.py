@@ -86,7 +86,7 @@ class ParallelFiles(PairSource):
     src: Path
     tgt: Path
     once: bool = field(default=False, compare=False, kw_only=True)
-    """Whether the program reads them only once, as the user named them; see ``open_text``."""
+    """Whether they are read only once, so that a user may name pipes or devices: ``open_text``."""
 
     @property
     def paths(self) -> tuple[Path, Path]:
@@ -113,7 +113,7 @@ class ParallelFiles(PairSource):
         if src_rest or tgt_rest:
             raise CorpusError(
                 f"{self.src} has {count + src_rest} lines but {self.tgt} has {count + tgt_rest}; "
-                "line n of one must translate line n of the other, so make their lengths equal"
+                "line n of one must translate line n of the other, so align the files"
             )
         if not count:
             raise CorpusError(

@@ -52,7 +52,7 @@ def load_scorer(
     options: ComputeOptions,
     needing_torch: Sequence[str] = (),
 ) -> tuple[TextTranslator[Any], TextTranslator[SearchEngine] | None]:
-    """Load a model with torch to compute its loss; and again if another engine should search.
+    """Return a torch translator for the loss, and the searching one if it has another engine.
 
     With int8, the torch model computes in float32. For ``needing_torch``, see ``choose_engine``.
     """

@@ -295,7 +295,7 @@ def _beam(
 
         live = is_eos.int().argsort(dim=1, stable=True)[:, :size]
         totals, parents, tokens = (x.gather(1, live) for x in (totals, parents, tokens))
-        # With fewer tokens than the beam has places, an EOS may be among the live ones.
+        # If the vocabulary has fewer tokens than the beam has places, an EOS may be live here.
         totals = totals.masked_fill(tokens == options.eos_id, float("-inf"))
         state.reorder(parents)
         written = written.gather(1, parents[..., None].expand(-1, -1, length))
@@ -336,7 +336,7 @@ def _iter_chosen(
 def cut_longest_first(
     order: np.ndarray, lengths: np.ndarray, batch_tokens: int
 ) -> Iterator[np.ndarray]:
-    """Yield slices of ``order``, longest first, of at most ``batch_tokens`` when padded."""
+    """Yield slices of ``order``, longest first, with at most ``batch_tokens`` after padding."""
     while len(order):
         rows = max(1, batch_tokens // lengths[order[0]])
         yield order[:rows]

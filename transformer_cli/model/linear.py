@@ -104,7 +104,7 @@ def linear_no_grad(
 
 
 class _OneDnnLinear(torch.autograd.Function):
-    """Compute ``F.linear`` in float32 with oneDNN, forward and backward."""
+    """``F.linear`` in float32, with oneDNN forward and backward."""
 
     @staticmethod
     def forward(

@@ -229,7 +229,7 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
 
 
 class FeedForward(nn.Module):
-    """f(x W1 + b1) W2 + b2 at every position; gated, (f(x W3 + b3) * (x W1 + b1)) W2 + b2."""
+    """f(x W1 + b1) W2 + b2 at every position; if gated, (f(x W3 + b3) * (x W1 + b1)) W2 + b2."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -577,7 +577,7 @@ class Transformer(nn.Module):
                 module.requires_grad_(False)
 
     def decoder_layers(self) -> list[DecoderLayer]:
-        """Return the decoder's layers, typed."""
+        """Return the decoder's layers with their type."""
         return cast("list[DecoderLayer]", list(self.decoder))
 
 

@@ -213,7 +213,7 @@ def _create_pipeline(language: str) -> "Language":
     except (ImportError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise ConfigError(
-            f"tokenizer: spaCy cannot split words by the rules of '{language}' here; set "
+            f"tokenizer: spaCy cannot use its rules for '{language}' here; set "
             "tokenizer.src_rules or tokenizer.tgt_rules to another language ('xx': general rules), "
             f"or tokenizer.kind to sentencepiece (spaCy: {reason})"
         ) from error
@@ -256,8 +256,8 @@ class Manifest(TokenizerManifest):
             )
             if len(vocabulary) == len(SPECIALS):
                 raise ConfigError(
-                    f"tokenizer.min_freq: no word occurs {config.min_freq} times for "
-                    f"{cls.file_name(side)}; set a lower number"
+                    f"tokenizer.min_freq: no word for {cls.file_name(side)} occurs "
+                    f"{config.min_freq} times; set a lower number"
                 )
             models.append((side, vocabulary.dump().encode()))
         return cls.write(models, directory, config.lowercase, text.sha256, **sides)

@@ -158,7 +158,7 @@ class Optimizer:
         )
 
     def update_average(self) -> None:
-        """Compute the average before it is read; here, each step already does."""
+        """Bring the average up to date before it is read; here, each step does so already."""
 
     def state(self) -> dict[str, Tensor]:
         """Return the state by kind and weight.

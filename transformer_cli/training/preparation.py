@@ -65,7 +65,7 @@ _CHANGES = ("words", "subwords", "rows")
 
 @dataclass(frozen=True)
 class TrainRequest:
-    """What to train and where."""
+    """What to train, and where."""
 
     config: Config
     run: RunDirectory
@@ -350,7 +350,7 @@ def build_trainer(
     precision: torch.dtype,
     ranks: Ranks,
 ) -> Trainer:
-    """Build the model and its trainer, at step 0; a new run starts from the weights of ``init``."""
+    """Build the model and its trainer at step 0; a new run gets the weights of ``init``, if set."""
     if not data.pairs.num_pairs:
         raise CorpusError(
             f"split 'train': every pair is longer than training.max_length "

@@ -317,7 +317,7 @@ class Session:
         except (KeyError, RuntimeError) as error:
             if is_out_of_memory(error):
                 raise
-            raise CheckpointError(f"{checkpoint.path}: fits another model: {error}") from error
+            raise CheckpointError(f"{checkpoint.path}: does not fit the model: {error}") from error
         # The best checkpoint may have been deleted for a better one that is now damaged.
         best = state.best_step
         if best is not None and not checkpoint_path(self.run.checkpoints, best).is_dir():

@@ -54,7 +54,7 @@ class Tokenizer(Protocol):
         """
 
     def line_tokens(self, line: str, ids: Sequence[int]) -> list[str]:
-        """Return a line's tokens, given its ids; words, also unknown ones, are as in the line."""
+        """Return a line's tokens, given its ids; words are as in the line, even unknown ones."""
         return [self.token(number) for number in ids]
 
     def filled_tokens(self, ids: Sequence[int], values: Sequence[str]) -> list[str]:
@@ -100,7 +100,7 @@ class EncodedSource:
     values: tuple[str, ...] = ()
     """The texts that its reserved ids stand for, in an order that its codec knows."""
     start: tuple[int, ...] = ()
-    """The ids before it; if it is too long and has to be split, the ids before each piece."""
+    """The ids that precede it, or precede each piece if it is so long that it is split."""
 
 
 @dataclass(frozen=True)

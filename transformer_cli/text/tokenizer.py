@@ -282,7 +282,7 @@ def load_manifest(directory: Path) -> TokenizerManifest:
 
 
 def load_tokenizers(directory: Path) -> Tokenizers:
-    """Load the tokenizers that ``learn_tokenizers`` wrote into a directory."""
+    """Load what ``learn_tokenizers`` wrote; the directory has all that is needed."""
     manifest = load_manifest(directory)
     tokenizers = manifest.load(directory)
     for name, record in sorted(manifest.codecs.items()):

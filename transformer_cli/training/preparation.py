@@ -156,7 +156,7 @@ def _open_trial(request: TrainRequest) -> Iterator[RunDirectory]:
 
 
 def prepare_text(data: DataConfig, run: RunDirectory, executor: Executor | None = None) -> None:
-    """Write the run's own copy of the text, if the data's kind needs one; the run is locked."""
+    """Write the run's own copy of the text, if the kind of data needs one; lock the run before."""
     is_begun = run.has_checkpoints
     clear = partial(run.remove_data, run.corpus)
     try:

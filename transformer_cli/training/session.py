@@ -69,8 +69,8 @@ class Validator(Protocol):
 class Observer:
     """An observer of training: ``provides["observer"] = {NAME: {"load": CLASS}}`` in a manifest.
 
-    Only the main process calls it once a session has begun. If it then raises an error, the program
-    prints a warning and stops calling it; training goes on.
+    Once a session has begun, only the main process calls it. If it then raises an error, the
+    program prints a warning and stops calling it, but training goes on.
     """
 
     writes = ""
@@ -91,7 +91,7 @@ class Observer:
     def on_begin(self, run: RunDirectory, step: int, start_time: float) -> None:
         """Handle the start of a session at a step.
 
-        ``start_time`` is now minus the training time so far, in seconds since 1970.
+        ``start_time`` is the current time minus the training time so far, in seconds since 1970.
         """
 
     def on_record(self, record: metrics_log.Record) -> None:

@@ -6,7 +6,7 @@ On each rank, a step goes through these:
         |
     GradientAccumulator   runs forward, loss and backward on each batch, in micro-batches if memory
         |                 is short; sums the gradients over the ranks
-    Optimizer             clips gradients, updates by Adam or Muon, averages the weights
+    Optimizer             clips gradients, updates with Adam or Muon, averages the weights
         |
     Trainer               counts step, epoch and batch; sums losses in ``window``; yields the result
 

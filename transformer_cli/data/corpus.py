@@ -86,7 +86,7 @@ class ParallelFiles(PairSource):
     src: Path
     tgt: Path
     once: bool = field(default=False, compare=False, kw_only=True)
-    """Whether they are read only once, so that a user may name pipes or devices: ``open_text``."""
+    """Whether they are read only once, so that pipes and devices are allowed: ``open_text``."""
 
     @property
     def paths(self) -> tuple[Path, Path]:
@@ -97,8 +97,8 @@ class ParallelFiles(PairSource):
         """Yield each pair of lines, in order.
 
         Raises:
-            CorpusError: a side cannot be read; after the last pair, also if the sides have
-                different numbers of lines, or none.
+            CorpusError: a side cannot be read; or, after the last pair, the sides have different
+                numbers of lines, or none.
         """
         src_lines, tgt_lines = (stream_lines(path, self.once) for path in (self.src, self.tgt))
         count = src_rest = 0
@@ -228,7 +228,7 @@ class StreamedText:
         known: TextStats | None = None,
         executor: Executor | None = None,
     ) -> "StreamedText":
-        """Read all of ``source``, unless it has not changed since ``known``.
+        """Read all of ``source``; if it has not changed since ``known``, reuse ``known`` instead.
 
         It raises the same errors as ``source.pairs``.
         """

@@ -1,6 +1,6 @@
 """Kinds of data: how to find the text of each ``data.kind``, and the kinds that are built in.
 
-An extension adds a kind by a manifest entry of the interface ``corpus``. Its ``load`` returns a
+An extension adds a kind by a manifest entry of the interface ``corpus``. Its ``load`` names a
 subclass of ``CorpusKind``.
 """
 
@@ -178,11 +178,11 @@ def open_training_text(data: DataSection, place: Path | None = None) -> PairSour
 
 
 def find_mixing(data: DataSection) -> list[registry.Entry]:
-    """Return the entries of the interface ``mixing`` that ``data`` has a setting of.
+    """Return the entries of the interface ``mixing`` with a setting in ``data``.
 
-    Such an extension adds text to the split ``train``, or weights its parts. Its entry has three
-    facts: ``keys`` are its settings; ``open`` is a function of ``data`` and the text so far that
-    returns all text; ``load`` returns a ``ShardedStore`` or None (see training/preparation.py).
+    Such an extension adds text to the split ``train``, or weights its parts. ``keys`` are its
+    settings. ``open`` names a function of ``data`` and the text so far that returns all text, and
+    ``load`` one that returns a ``ShardedStore`` or None (see training/preparation.py).
     """
     entries = registry.entries("mixing").values()
     return [each for each in entries if any(getattr(data, key, None) for key in each.facts["keys"])]

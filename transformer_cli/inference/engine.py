@@ -32,7 +32,7 @@ class SearchOptions:
         bos_id: the token before every output; not part of it.
         eos_id: the token that ends an output; not part of it.
         banned_ids: tokens that are never written.
-        decoding: settings; ``TextTranslator`` applies those about lengths and batches.
+        decoding: search settings; ``TextTranslator`` applies those for lengths and batches.
         constraints: further limits on what is written; not every engine supports them.
         sampler: draws each token, with a beam of 1; None: search.
         with_scores: whether log-probabilities are needed; otherwise greedy search may return 0.

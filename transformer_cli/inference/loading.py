@@ -52,7 +52,7 @@ def load_scorer(
     options: ComputeOptions,
     needing_torch: Sequence[str] = (),
 ) -> tuple[TextTranslator[Any], TextTranslator[SearchEngine] | None]:
-    """Return a torch translator for the loss, and the searching one if it has another engine.
+    """Return a torch translator for the loss, and one to search with, or None if torch searches.
 
     With int8, the torch model computes in float32. For ``needing_torch``, see ``choose_engine``.
     """

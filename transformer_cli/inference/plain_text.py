@@ -29,7 +29,7 @@ _MARKUP_OR_CODE = re.compile(
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""Starts of files whose lines are not sentences, whatever their names; no prose starts so."""
+"""Starts of files whose lines are not sentences, whatever their names; prose never starts so."""
 _SNIFFED_BYTES = 4096
 
 

@@ -26,8 +26,8 @@ from transformer_cli.model.transformer import Transformer
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# Number of batches at the same time. More would wait for each other, because Python runs only one
-# of them between torch's operations.
+# Maximum number of batches at the same time. More would wait for each other, because only one
+# thread at a time runs Python code between torch's operations.
 _MAX_WORKERS = 4
 
 
@@ -131,7 +131,7 @@ def search(
 Rank = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 """A function that returns some elements of each row and their columns, best first.
 
-A row has the log-probabilities of a sentence's next tokens; the second argument numbers sentences.
+A row has the log-probabilities of next tokens. The second argument has the sentence of each row.
 """
 Narrow = Callable[[Tensor, Tensor, Tensor], object]
 """A function that sets forbidden tokens to -inf, in place; see ``Constraint.of_batch``."""
@@ -354,7 +354,7 @@ def pad(rows: Sequence[list[int]], value: int) -> Int[Tensor, "batch longest"]:
 def map_on_cores(
     function: Callable[[Item], Result], items: Sequence[Item], device: torch.device
 ) -> Iterator[Result]:
-    """Yield ``function`` of each item, in order; a CPU works on several items at the same time.
+    """Yield the result of ``function`` for each item, in order; a CPU computes several at a time.
 
     Each item runs in its own thread, with its share of torch's threads. So ``function`` itself must
     set what is local to a thread, such as autocast.

@@ -39,7 +39,7 @@ class Activation(NamedTuple):
 
     function: Callable[[Tensor], Tensor]
     gated: bool = False
-    """Whether it is applied to the output of a third matrix, which multiplies the first one's."""
+    """Whether it is applied to a third matrix' output, which then multiplies the first one's."""
 
 
 # Exporters and other engines declare which of these they support, and refuse the others.
@@ -466,7 +466,7 @@ class Embedding(nn.Module):
     def forward(
         self, ids: Int[Tensor, "batch column"], position: int | None = None
     ) -> Float[Tensor, "batch column d_model"]:
-        """Embed rows of ``ids`` from position 0 on, or if ``position`` is given, all at that."""
+        """Embed rows of ``ids`` that start at position 0, or that are all at ``position``."""
         start, length = (0, ids.size(1)) if position is None else (position, 1)
         embedded: Tensor = self.dropout(
             self.tokens(ids) * self.scale + self.positions(start, length)

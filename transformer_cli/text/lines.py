@@ -43,7 +43,7 @@ def has_words(line: str) -> bool:
     """Return whether a line has letters outside of parts that no translation changes, such as URLs.
 
     Extensions find such parts through the interface ``unchanged parts``. ``signs`` is a pattern
-    that lines without such parts seldom match; ``load`` returns a function like this one.
+    that lines without such parts seldom match; ``load`` names a function like this one.
     """
     return has_letters(line) and all(
         entry.load()(line) for signs, entry in _unchanged_parts() if signs.search(line)

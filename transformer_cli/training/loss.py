@@ -2,7 +2,7 @@
 
 The loss is label-smoothed cross-entropy in closed form, exactly as the paper's authors define it.
 Optionally, the divergence between two forward passes over a batch is added (R-Drop). All ranks
-share the batches of a step, and split those that do not fit into memory.
+share the batches of a step; a single process splits batches that do not fit into memory.
 """
 
 import math

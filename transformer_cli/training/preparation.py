@@ -181,9 +181,10 @@ class ExperimentCheck(Protocol):
 def check_texts(request: TrainRequest, run: RunDirectory, executor: Executor) -> Texts:
     """Read an experiment's texts, some of which ``run`` may keep, and let extensions check them.
 
-    An extension adds a check by an entry of the interface ``text_check``. Its ``load`` returns an
-    ``ExperimentCheck``. The arguments are the data, the place of its text, the training texts by
-    name, ``extras`` (the options of extensions) and ``is_begun`` (whether there are checkpoints).
+    An extension adds a check by an entry of the interface ``text_check``. Its ``load`` names a
+    function that returns an ``ExperimentCheck``. The arguments are the data, the place of its text,
+    the training texts by name, ``extras`` (the options of extensions) and ``is_begun`` (whether
+    there are checkpoints).
     """
     data, place = request.config.data, run.text_place
     is_begun = not request.overwrite and run.has_checkpoints

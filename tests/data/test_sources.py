@@ -117,7 +117,7 @@ def test_where_there_are_no_toy_files_the_error_says_who_writes_them(
     with pytest.raises(CorpusError) as error:
         load_split(ToyData(kind="toy"), "val")
     assert str(error.value) == (
-        "data/toy: val.de and val.en are not there; transformer-cli init --from toy writes them"
+        "data/toy: val.de and val.en are missing; transformer-cli init --from toy writes them"
     )
 
 

@@ -257,7 +257,10 @@ def test_saved_weights_are_those_of_the_moment(tmp_path: Path) -> None:
     [
         ({"output.bias": None}, "the checkpoint has no 'output.bias'"),
         ({"output.more": torch.zeros(1)}, "the model has no 'output.more'"),
-        ({"output.bias": torch.zeros(8)}, r"'output.bias' is \(8,\), the model's is \(9,\)"),
+        (
+            {"output.bias": torch.zeros(8)},
+            r"'output.bias' has shape \(8,\), but the model's has \(9,\)",
+        ),
     ],
 )
 def test_weights_of_another_model_are_refused(change: dict[str, Tensor | None], found: str) -> None:

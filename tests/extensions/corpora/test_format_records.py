@@ -47,7 +47,7 @@ def test_columns_that_are_not_there(data: bytes, column: int | str, message: str
 def test_a_line_without_end_is_refused() -> None:
     rows = read_tsv(io.BytesIO(b"a\tb\n" + b"a" * (MAX_LINE_BYTES + 1)), "x", [1]).rows
     assert next(rows) == (1, ["a", "b"])
-    with pytest.raises(CorpusError, match=r"^x:2: a line of more than 4 MiB"):
+    with pytest.raises(CorpusError, match=r"^x:2: the line is longer than 4 MiB"):
         next(rows)
 
 

@@ -231,7 +231,7 @@ def test_a_side_without_line_ends_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.gz").write_bytes(gzip.compress(b"a" * (1 << 23)))
     (tmp_path / "b.xz").write_bytes(lzma.compress(b"a\n"))
     source = opened(src=tmp_path / "a.gz", tgt=tmp_path / "b.xz")
-    assert error_of(source).startswith(f"{tmp_path / 'a.gz'}:1: a line of more than 4 MiB")
+    assert error_of(source).startswith(f"{tmp_path / 'a.gz'}:1: the line is longer than 4 MiB")
 
 
 # --- TMX ------------------------------------------------------------------------------------------
@@ -472,7 +472,7 @@ def test_a_language_written_out_tells_nothing(tmp_path: Path, language: str) -> 
     [
         ("tmx", "tmx", lambda data: data[:-20], "invalid XML"),
         ("jsonl", "jsonl.gz", lambda data: gzip.compress(data)[:-20], "it ends too early"),
-        ("jsonl", "jsonl", lambda data: data + b"x" * (5 << 20), "a line of more than 4 MiB"),
+        ("jsonl", "jsonl", lambda data: data + b"x" * (5 << 20), "the line is longer than 4 MiB"),
     ],
 )
 def test_a_damaged_file_of_many_is_no_damaged_unit(

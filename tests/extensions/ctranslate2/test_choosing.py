@@ -147,7 +147,7 @@ def test_an_exported_model_is_searched_by_ctranslate2_unless_told_otherwise(
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        (ComputeOptions(engine="torch", precision="int8"), "`engine` torch has no int8"),
+        (ComputeOptions(engine="torch", precision="int8"), "`engine` torch does not support it"),
         (ComputeOptions(device="cuda", precision="int8"), "`precision` int8: .* is for CPUs"),
         (ComputeOptions("ctranslate2", "cuda"), "`engine` ctranslate2: .* is for CPUs"),
     ],

@@ -190,7 +190,7 @@ def test_a_loss_that_is_no_number_on_one_rank_stops_all(training: Training, tmp_
     finished = run_ranks(2, *command, before=spoil_a_loss)
     assert_all(finished, 1)
     # 8 steps an epoch, of two batches but for the last
-    said = "error: step 13 (epoch 2, batches 9 to 10): the loss is inf and the gradient's norm "
+    said = "error: step 13 (epoch 2, batches 9 to 10): the loss is inf and the gradient norm is "
     assert said in finished[0].err
     assert finished[1].err == ""
     assert last(tmp_path / "run").name == "step-00000008"

@@ -404,7 +404,7 @@ def test_the_command(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
         check_has_text(data, config)
     with pytest.raises(ConfigError, match=r"base: RUN/config.yaml, init: RUN and data"):
         check_has_text(data, model.parent / "a.yaml")
-    own = f"^{runs / 'opus'}: an imported model has no text of its own; "
+    own = f"^{runs / 'opus'}: an imported model comes without text; "
     with pytest.raises(CorpusError, match=f"{own}give text with --src and --ref"):
         app(["evaluate", str(runs / "opus")], standalone_mode=False)
     with pytest.raises(CorpusError, match=f"{own}score it .* evaluate {runs / 'opus'} --src FILE"):

@@ -174,7 +174,7 @@ def test_an_imported_run_takes_the_text_of_the_next(
     said = "^runs/m: data.kind imported has no split 'val'; --split runs/a:val compares all"
     with pytest.raises(CorpusError, match=said):
         load_texts([imported, adapted], ["val"])
-    with pytest.raises(CorpusError, match=r"^runs/m: an imported model has no text of its"):
+    with pytest.raises(CorpusError, match=r"^runs/m: an imported model comes without text"):
         load_texts([imported], [])
 
 

@@ -172,7 +172,7 @@ def test_a_failed_run_is_told_and_tried_again(tmp_path: Path) -> None:
     _write(tmp_path, f"base: tiny.yaml\n{grid}")
     finished = process.run("sweep", "grid.yaml", "--jobs", "2", cwd=tmp_path)
     assert finished.code == 1
-    message = "every pair is longer than training.max_length 1 tokens; raise it"
+    message = "every pair is longer than training.max_length (1 tokens); raise it"
     assert f"runs/max_length=1/seed-1: failed: split 'train': {message}" in finished.err
     assert "runs/max_length=64/seed-1: done; 1 of 2 runs" in finished.err
     assert "max_length=1   0, 1 failed" in finished.out

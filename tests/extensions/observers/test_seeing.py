@@ -172,7 +172,7 @@ def test_a_dry_run_says_what_it_would_be_and_leaves_nothing(training: Training) 
     assert (dry.code, dry.err) == (0, "")
     found = rows(dry.out)
     assert found.pop("forecast").endswith(" of memory")
-    steps = f"{SUMMARY['steps']}; training.max_steps is 1,000, but training.epochs 12 end first"
+    steps = f"{SUMMARY['steps']}; training.epochs 12 ends training before training.max_steps 1,000"
     assert found == {**SUMMARY, "run": "runs/new", "steps": steps}
     assert {path: path.read_bytes() for path in here.rglob("*") if path.is_file()} == before
     assert not (here / "runs" / "new").exists()

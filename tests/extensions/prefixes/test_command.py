@@ -56,7 +56,7 @@ def test_a_line_of_ten_megabytes_is_refused_by_number(training: Training, here: 
     (here / "long").write_text("1 2\n" + "x" * 10_000_000)
     options = ("-i", "in", "--prefix-file", "long", "--engine", "torch")
     refused = run("translate", training.run, *options, cwd=here)
-    assert_refused(refused, 1, "long:2: a line of more than 4 MiB; ")
+    assert_refused(refused, 1, "long:2: the line is longer than 4 MiB; ")
 
 
 @pytest.mark.long

@@ -39,7 +39,7 @@ def test_rows_are_terms(header: str, tmp_path: Path) -> None:
         ),
         ("x.tsv", "a\tb\n*\tb\n", ":2: no word"),
         ("x.tsv", "a\tb||c\n", ":1: no word"),
-        ("x.tsv", "a*b\tb\n", ":1: 'a*b': '*' stands at the end of a word"),
+        ("x.tsv", "a*b\tb\n", ":1: 'a*b': '*' must be at the end of a word"),
         ("x.tsv", "# nothing\n", ": there are no terms in it"),
     ],
 )

@@ -279,5 +279,5 @@ def test_the_record_counts_the_pairs_that_training_sees(pairs: Pairs) -> None:
 def test_where_nothing_is_left_the_filter_that_took_most_is_named(tmp_path: Path) -> None:
     source = write(tmp_path, "a", [("", "x"), ("x", ""), ("same words " * 3, "same words " * 3)])
     for own in ({"split": {"val": 1}}, {"val": source}):
-        with pytest.raises(CorpusError, match="of 3, 2 are rejected by 'blank'"):
+        with pytest.raises(CorpusError, match="of 3, 2 were rejected by 'blank'"):
             prepare(corpus([source], filters=["identical"], **own), tmp_path / "corpus")

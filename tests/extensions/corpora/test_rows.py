@@ -122,7 +122,7 @@ def test_scores_are_objects_in_the_field() -> None:
         (
             b'{"de": "a", "in": [{"x": 1, "y": 2, "x": 3}]}',
             TextColumn("jsonl", "de"),
-            "x:1: JSON that cannot be used: field 'x' is twice in an object; correct",
+            "x:1: JSON that cannot be used: an object has field 'x' twice; correct",
         ),
         (
             b'{"de": "a", "x": [NaN]}',
@@ -164,7 +164,12 @@ def test_name_and_options_say_what_is_read(
 @pytest.mark.parametrize(
     ("name", "column", "field", "message"),
     [
-        ("x.tsv", None, None, r"^x.tsv: is a table; say where its text is with --src-column N"),
+        (
+            "x.tsv",
+            None,
+            None,
+            r"^x.tsv: is a table; name the column or field with its text by --src-column N",
+        ),
         ("x.jsonl", None, None, r"^x.jsonl: is a table; .* --src-field NAME"),
         ("x.jsonl", "1", None, r"^--src-column: is for TSV; x.jsonl needs --src-field NAME"),
         ("x.tsv", None, "de", r"^--src-field: is for JSONL; x.tsv needs --src-column"),

@@ -135,8 +135,8 @@ def test_an_exported_model_is_searched_by_ctranslate2_unless_told_otherwise(
     ("asked", "said"),
     [
         (ComputeOptions(engine="torch", precision="int8"), "`engine` torch has no int8"),
-        (ComputeOptions(device="cuda", precision="int8"), "`precision` int8: .* is for CPUs"),
-        (ComputeOptions("ctranslate2", "cuda"), "`engine` ctranslate2: .* is for CPUs"),
+        (ComputeOptions(device="cuda", precision="int8"), "`precision` int8: .* only runs on CPUs"),
+        (ComputeOptions("ctranslate2", "cuda"), "`engine` ctranslate2: .* only runs on CPUs"),
     ],
 )
 def test_int8_is_ctranslate2s_which_is_for_cpus(

@@ -488,7 +488,7 @@ def test_damage_is_named(name: str, content: bytes | None, said: str, tmp_path: 
         (directory / name).unlink()
     else:
         (directory / name).write_bytes(content)
-    with pytest.raises(CheckpointError, match=r"not those whose SHA-256 sums\.json records"):
+    with pytest.raises(CheckpointError, match=r"do not match the checksums in sums\.json"):
         opened(directory)
     (directory / "sums.json").unlink()
     others = ("tokenizer", "settings.yaml", "README.md")

@@ -129,7 +129,9 @@ def test_an_exported_model_is_no_run(directory: Path, tmp_path: Path) -> None:
 
     if "bfloat16" not in ctranslate2.get_supported_compute_types("cpu"):
         finished = run("translate", directory, "--precision", "bfloat16")
-        assert_refused(finished, 2, "error: CTranslate2 cannot compute like that: ", "bfloat16")
+        assert_refused(
+            finished, 2, "error: CTranslate2 does not support this precision: ", "bfloat16"
+        )
     assert_refused(export(directory, tmp_path / "new"), 1, "is exported for CTranslate2")
 
 

@@ -1,6 +1,6 @@
-"""What changes the text of each epoch, and the settings that ask for it.
+"""Changes of the text in each epoch, and their settings.
 
-A new change is a field of ``AugmentationSettings``, and what ``find_changes`` yields for it.
+A new change is a field of ``AugmentationSettings``, and an item that ``find_changes`` yields.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class AugmentationSettings(Section):
-    """Keys of training."""
+    """Keys of training for augmentation."""
 
     src_bpe_dropout: Probability = setting(
         0.0,
@@ -41,13 +41,13 @@ class AugmentationSettings(Section):
     )
 
     def check_with(self, config: Any) -> None:
-        """Make sure that there may be merges to leave out."""
+        """Check that the tokenizer may have merges to skip."""
         super().check_with(config)
         for key in ("src_bpe_dropout", "tgt_bpe_dropout"):
             if getattr(self, key) and not _may_have_merges(config.tokenizer):
                 raise ValueError(
-                    f"training.{key}: needs merges to leave out (tokenizer.kind sentencepiece "
-                    "with model_type: bpe); leave it at 0"
+                    f"training.{key}: needs merges to skip (tokenizer.kind sentencepiece with "
+                    "model_type: bpe); set it to 0"
                 )
 
 
@@ -55,14 +55,14 @@ def _may_have_merges(tokenizer: TokenizerSection) -> bool:
     if isinstance(tokenizer, SentencePieceConfig):
         return tokenizer.model_type == "bpe"
     entry = registry.find("tokenizer", tokenizer.kind)
-    # What kind of model a file holds shows when it is opened.
+    # Only opening a file shows the type of its model.
     return entry is not None and entry.facts.get("model") == "sentencepiece"
 
 
 def find_changes(
     config: Config, tokenizers: Tokenizers, store: EncodedStore
 ) -> Iterator[tuple[str, "Augmentation"]]:
-    """Yield what the settings ask for, each with what it changes: words, subwords or rows."""
+    """Yield the wanted augmentations, each with what it changes: words, subwords or rows."""
     training = config.training
     if not isinstance(training, AugmentationSettings):
         return
@@ -77,8 +77,8 @@ def find_changes(
 class Concatenation:
     """Concatenation of random pairs (Nguyen et al. 2021); an ``Augmentation``.
 
-    Each row of a batch becomes n pairs, one after another, with probability
-    ``probability ** (n - 1) * (1 - probability)``, of at most ``max_length`` tokens a side.
+    With probability ``probability ** (n - 1) * (1 - probability)``, each row of a batch becomes n
+    pairs, one after another, of at most ``max_length`` tokens a side.
     """
 
     probability: float
@@ -87,7 +87,7 @@ class Concatenation:
     def __call__(self, text: EncodedText, seed: int) -> EncodedText:
         """Return the pairs in fewer, longer rows, drawn with ``seed``."""
         random = np.random.Generator(np.random.PCG64(seed))
-        # One draw a batch: its pairs are of similar length, so that its rows stay so.
+        # Draw once per batch: its pairs have similar lengths, and so do its rows afterwards.
         longest = max(int(side.max(initial=1)) for side in text.lengths)
         pairs = min(int(random.geometric(1 - self.probability)), self.max_length // longest)
         if pairs < 2:
@@ -97,5 +97,5 @@ class Concatenation:
 
 
 def _join(side: TokenArray, sentences: int) -> TokenArray:
-    # Rows are told apart by their offsets alone; the last row may have fewer sentences.
+    # Only offsets separate rows; the last row may have fewer sentences.
     return TokenArray(side.ids, np.append(side.offsets[:-1:sentences], side.offsets[-1]))

@@ -138,8 +138,13 @@ def test_a_run_goes_on_without_its_test_text_and_says_so(small: Path) -> None:
 
 
 MISTAKES = [
-    ("news.de, tgt: news.en", "train.de, tgt: train.en", "news: ", "train.de is trained on"),
-    ("val.de, tgt: val.en", "./train.de, tgt: train.en", "val: ", "train.de is trained on"),
+    (
+        "news.de, tgt: news.en",
+        "train.de, tgt: train.en",
+        "news: ",
+        "train.de is also training text",
+    ),
+    ("val.de, tgt: val.en", "./train.de, tgt: train.en", "val: ", "train.de is also training text"),
     (
         "tgt: news.en",
         "tgt: news.de",

@@ -301,7 +301,7 @@ def test_an_answer_of_another_kind_can_be_got_rid_of(hub: Web) -> None:
     [
         (
             "{opus: Tatoeba}",
-            "opus: expected CORPUS/VERSION, as transformer-cli init --from opus lists them",
+            "opus: expected CORPUS/VERSION, as listed by transformer-cli init --from opus",
         ),
         ("{opus: ../x}", "opus: expected CORPUS/VERSION"),
         ("{hf: news}", "hf: expected OWNER/NAME, found"),

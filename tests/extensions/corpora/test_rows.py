@@ -73,7 +73,7 @@ def test_numbers_stay_as_they_are_written() -> None:
 def test_a_header_with_a_translation_is_refused_at_its_line() -> None:
     where = TextColumn("tsv", "de")
     for rows in (b"", b"a\tb\n"):
-        with pytest.raises(CorpusError, match=r"^x:1: has a column 'translation' already"):
+        with pytest.raises(CorpusError, match=r"^x:1: already has a column 'translation'"):
             written(b"de\ttranslation\n" + rows, where)
 
 
@@ -100,7 +100,7 @@ def test_scores_are_objects_in_the_field() -> None:
             "x:2: 1 column; there is no column 2; correct or remove the row",
         ),
         (b"a\xff\n", TextColumn("tsv", 1), "x:1: not UTF-8"),
-        (b"de\ttranslation\n", TextColumn("tsv", "de"), "x:1: has a column 'translation' already"),
+        (b"de\ttranslation\n", TextColumn("tsv", "de"), "x:1: already has a column 'translation'"),
         (b'{"de": "a"}\n{"de": }\n', TextColumn("jsonl", "de"), "x:2: invalid JSON at column 8 ("),
         (
             b'{"de": ""}\n{"en": "a"}\n',
@@ -133,7 +133,7 @@ def test_scores_are_objects_in_the_field() -> None:
         (
             b'{"translation": "a"}',
             TextColumn("jsonl", "translation"),
-            "x:1: has a field 'translation' already",
+            "x:1: already has a field 'translation'",
         ),
     ],
 )

@@ -53,7 +53,7 @@ def test_splits_have_files_on_all_systems(name: str, problem: str) -> None:
     )
     validate(f"{text}tokenizer: {{kind: words}}\n")
     refusal = refusal_of(f"{text}    {name}: {{src: a, tgt: b}}\ntokenizer: {{kind: words}}\n")
-    assert refusal == f"x.yaml:9: data.test.{name}: {problem}; call it something else"
+    assert refusal == f"x.yaml:9: data.test.{name}: {problem}; use another name"
 
 
 @pytest.mark.parametrize("key", ["filters: [length]", "weight: 2", "split: false"])

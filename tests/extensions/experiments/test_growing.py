@@ -59,7 +59,7 @@ def test_what_cannot_be_is_refused(own_run: Path, tmp_path: Path) -> None:
         (("--from", own_run, "--add", few), "--add: 19 pairs; at least 20"),
         (
             ("--from", own_run, "--add", text),
-            f"{text}: expected the ending of a TMX, PO or two-column TSV file",
+            f"{text}: expected .tmx, .po or .tsv (two columns)",
         ),
         (("--from", own_run, "--add", "x.csv"), "columns are separated by tabs, so save it as TSV"),
     ):

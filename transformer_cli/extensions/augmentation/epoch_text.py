@@ -30,14 +30,14 @@ class AugmentationSettings(Section):
     src_bpe_dropout: Probability = setting(
         0.0,
         "BPE-dropout (Provilkov et al. 2020): probability of skipping a merge in a "
-        "source word in training; batches then hold more tokens",
+        "source word during training; batches then hold more tokens",
     )
     tgt_bpe_dropout: Probability = setting(0.0, "BPE-dropout of the target side")
     concatenate: Probability = setting(
         0.0,
-        "probability of putting another pair behind a training pair, and again behind that, up to "
-        "max_length (Nguyen et al. 2021), drawn again in each epoch, in the same time: for text "
-        "longer than the corpus's sentences",
+        "probability of joining another pair to a training pair, repeatedly, up to max_length "
+        "(Nguyen et al. 2021); redrawn in each epoch, at no cost in time; for text longer than "
+        "the corpus's sentences",
     )
 
     def check_with(self, config: Any) -> None:

@@ -91,7 +91,7 @@ class PairFilter(_Filter):
 
 @dataclass(frozen=True)
 class RepeatFilter(_Filter):
-    """Rejects pairs that equal an earlier kept pair."""
+    """Rejects pairs whose key equals that of an earlier kept pair."""
 
     key: Callable[[str, str], str]  # (source, target) -> the text to compare
     known: ClassVar = np.uint64
@@ -116,7 +116,7 @@ class OutlierFilter(_Filter):
 
     measure: Callable[[str, str], float]  # (source, target) -> a number
     max_spread: float
-    """How many times farther from the median than the 5th or 95th percentile a measure may be. The
+    """A measure may be this many times as far from the median as the 5th or 95th percentile. The
     percentiles themselves would always reject their share."""
     known: ClassVar = np.float64
 
@@ -246,7 +246,7 @@ _DAMAGED = re.compile(
 
 # --- languages, detected by py3langid -------------------------------------------------------------
 
-# Labels of the model that count as a language, if not only its own.
+# The model's labels for a language, if they are not just its code.
 _LIKE = {"nb": "no", "zh": "zh wuu yue", "ar": "ar ary arz", "ku": "ku sdh", "uz": "uz uzs"}
 _LIKE |= dict.fromkeys(("bs", "hr", "sr"), "bs hr sr")
 
@@ -318,14 +318,14 @@ def _build_language(name: str, what: str, skip_short: bool, settings: FilterSett
     src_check, tgt_check = (_LanguageCheck(code, skip_short) for code in languages)
     return PairFilter(
         name,
-        f"{what} is most likely in another language than it should be",
+        f"{what} is most likely in the wrong language",
         lambda src, tgt: src_check.is_foreign(src) or tgt_check.is_foreign(tgt),
     )
 
 
 # In the order in which they are applied.
 _RULES: tuple[Filter | DependentRule, ...] = (
-    PairFilter("blank", "a side has nothing but invisible characters", _find_blank),
+    PairFilter("blank", "a side has only invisible characters", _find_blank),
     PairFilter(
         "encoding",
         "a side has control characters, U+FFFD, or UTF-8 read as another encoding",
@@ -334,7 +334,7 @@ _RULES: tuple[Filter | DependentRule, ...] = (
     PairFilter(
         # Short pairs may be right: names, titles and 'OK' are the same in many languages.
         "identical",
-        "the target is the source, and is not short",
+        "the target equals the source and is not short",
         is_copy,
     ),
     DependentRule("script", _build_script),
@@ -343,9 +343,7 @@ _RULES: tuple[Filter | DependentRule, ...] = (
         "the sides have different tags, placeholders or numbers of URLs",
         _differ_in_markup,
     ),
-    PairFilter(
-        "numbers", "the sides have different numbers, however they are written", _differ_in_numbers
-    ),
+    PairFilter("numbers", "the sides have different numbers, in any notation", _differ_in_numbers),
     DependentRule(
         "language", partial(_build_language, "language", "a side that is not short", True)
     ),
@@ -356,20 +354,20 @@ _RULES: tuple[Filter | DependentRule, ...] = (
     ),
     OutlierFilter(
         "length",
-        "the longer side's length is far from the others",
+        "the longer side is unusually long or short",
         lambda src, tgt: math.log(max(len(src), len(tgt)) + _SMOOTHING),
         max_spread=3.0,
     ),
     OutlierFilter(
         "length_ratio",
-        "the ratio of the sides' lengths is far from the others",
+        "the ratio of the sides' lengths is unusual",
         lambda src, tgt: math.log((len(src) + _SMOOTHING) / (len(tgt) + _SMOOTHING)),
         max_spread=2.5,
     ),
     RepeatFilter("duplicates", "the same pair occurs earlier", lambda src, tgt: f"{src}\n{tgt}"),
     RepeatFilter(
         "duplicates_folded",
-        "the same pair but for case, digits, punctuation and white space occurs earlier",
+        "the same pair occurs earlier, apart from case, digits, punctuation or white space",
         lambda src, tgt: f"{_fold(src)}\n{_fold(tgt)}",
     ),
 )

@@ -154,7 +154,7 @@ class TextAudit:
     def _refuse(self, mistake: str, detail: str = "", remedy: str = "name other files") -> None:
         message = f"{mistake}{detail}"
         if not self._allow:
-            advice = f"{remedy}, or use --allow-suspect-data to train anyway"
+            advice = f"{remedy}, or use --allow-suspect-data"
             raise ConfigError(f"{message}; this can only be a mistake: {advice}")
         if message not in self.notes:
             self.notes.append(message)

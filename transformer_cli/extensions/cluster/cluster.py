@@ -141,7 +141,7 @@ class ClusterExecutor(Executor):
         if self._client.status != "running":
             raise ClusterError(
                 "the cluster's scheduler has ended, or could not be reached for "
-                f"{_RECONNECT_SECONDS // 60} minutes; when it runs, run the command again to resume"
+                f"{_RECONNECT_SECONDS // 60} minutes; restart it, then repeat the command to resume"
             )
 
     def watch(self, say: Callable[[str], object]) -> None:

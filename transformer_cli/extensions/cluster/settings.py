@@ -30,8 +30,8 @@ class QueueCluster(Section):
     gres: Name | None = setting(None, "slurm's --gres, e.g. gpu:1")
     walltime: Name | None = setting(None, "time limit per job, e.g. 08:00:00")
     queue: Name | None = setting(None, "queue, or partition")
-    account: Name | None = setting(None, "account that pays")
-    python: Name | None = setting(None, "interpreter there; null: the one here")
+    account: Name | None = setting(None, "account to charge")
+    python: Name | None = setting(None, "Python there; null: the one here")
     options: dict[str, Any] = setting({}, _OPTIONS)
 
     @model_validator(mode="after")

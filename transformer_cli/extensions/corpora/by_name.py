@@ -109,7 +109,7 @@ def _list_files(source: SourceConfig, found: _DataSet) -> dict[str, _File]:
     wanted = f"{source.config or 'default'}/{split}"
     splits: dict[str, dict[str, _File]] = {}
     for file in sorted(found.siblings, key=lambda file: file.rfilename):
-        of_split, _, name = file.rfilename.rpartition("/")  # as in de-en/train/0000.parquet
+        of_split, _, name = file.rfilename.rpartition("/")  # e.g. de-en/train/0000.parquet
         if name.endswith(".parquet"):
             url = f"{HUB}datasets/{source.hf}/resolve/{found.sha}/{quote(file.rfilename)}"
             splits.setdefault(of_split, {})[url] = file

@@ -161,6 +161,6 @@ def check_enough(split: SplitConfig, left: int, held_out: int, trained: int) -> 
     if held_out < split.val + split.test or not trained:
         raise ConfigError(
             f"data.split: asks for {split.val:,} pairs for val and {split.test:,} for test, "
-            f"but of the {left:,} pairs left, only {held_out:,} could be held out and {trained:,} "
+            f"but of the {left:,} pairs left, {held_out:,} could be held out and {trained:,} "
             "trained on; ask for fewer"
         )

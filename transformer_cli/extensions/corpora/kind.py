@@ -30,7 +30,7 @@ class SourcesKind(CorpusKind[CorpusData]):
         record = None if place is None else prepared.read_corpus_record(place)
         if place is None or record is None:
             raise CorpusError(
-                f"split '{split}': the sources were not read yet, or the run's copy of them is "
+                f"split '{split}': the sources have not been read yet, or the run's copy is "
                 "missing, as in a shared model; transformer-cli vocab CONFIG and train CONFIG read "
                 "them, and evaluate --src FILE --ref FILE does not need them"
             )

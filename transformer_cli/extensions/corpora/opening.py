@@ -121,7 +121,7 @@ def source_of_file(path: Path) -> SourceConfig:
         case "tsv":
             return SourceConfig(tsv=path, src_column=1, tgt_column=2)
     hint = f"; {SEPARATED_BY_TABS}" if name.suffix.lower() == ".csv" else ""
-    raise UsageError(f"{path}: expected the ending of a TMX, PO or two-column TSV file{hint}")
+    raise UsageError(f"{path}: expected .tmx, .po or .tsv (two columns){hint}")
 
 
 def _open_text_files(

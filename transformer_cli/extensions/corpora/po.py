@@ -71,7 +71,7 @@ class PoReader(UnitReader):
                     yield from _pairs(texts, place, plural, is_swapped)
 
     def nothing_found(self) -> str:
-        return "it has no translated entries"
+        return "has no translated entries"
 
     def _is_swapped(self, language: str, name: str) -> bool:
         """Return whether the messages are in the target language, by the header's language."""

@@ -70,7 +70,7 @@ SPLIT_NAME = r"[A-Za-z0-9_-]{1,64}"
 TWO_NAMES = "^[A-Za-z0-9][A-Za-z0-9_.-]{0,95}/[A-Za-z0-9][A-Za-z0-9_.-]{0,95}$"
 CorpusName = Annotated[
     str,
-    Matching(TWO_NAMES, "CORPUS/VERSION, as transformer-cli init --from opus lists them"),
+    Matching(TWO_NAMES, "CORPUS/VERSION, as listed by transformer-cli init --from opus"),
 ]
 DataSetName = Annotated[str, Matching(TWO_NAMES, "OWNER/NAME")]
 TAG_PATTERN = r"^[A-Za-z0-9_-]{1,32}$"
@@ -126,13 +126,13 @@ class SourceConfig(TextFiles):
     jsonl: FilePath | None = setting(None, "JSON objects, one per line")
     parquet: FilePath | None = setting(None, "Parquet file (extra parquet)")
     po: FilePath | None = setting(None, "gettext PO file")
-    opus: CorpusName | None = setting(None, "OPUS corpus and version, as in Tatoeba/v2023-04-12")
-    hf: DataSetName | None = setting(None, "Hugging Face data set, as in OWNER/NAME")
-    config: str | None = setting(None, "hf: configuration, as in de-en; null: default")
+    opus: CorpusName | None = setting(None, "OPUS corpus and version, e.g. Tatoeba/v2023-04-12")
+    hf: DataSetName | None = setting(None, "Hugging Face data set: OWNER/NAME")
+    config: str | None = setting(None, "hf: configuration, e.g. de-en; null: default")
     src_column: Column | None = setting(None, "tsv: source column, by number from 1 or by header")
     tgt_column: Column | None = setting(None, "tsv: target column")
     src_field: str | None = setting(
-        None, "jsonl, parquet, hf: source field, as in 'translation.de', the default for hf"
+        None, "jsonl, parquet, hf: source field, e.g. 'translation.de', the default for hf"
     )
     tgt_field: str | None = setting(None, "jsonl, parquet, hf: target field")
     weight: Annotated[float, Field(gt=0.0, le=MAX_WEIGHT)] = setting(
@@ -239,7 +239,7 @@ class Replay(Section):
     )
     sources: Annotated[
         list[SourceConfig], Field(min_length=1), AfterValidator(_check_unfiltered)
-    ] = Field(description="where its pairs come from")
+    ] = Field(description="sources of its pairs")
 
 
 def check_tags(sources: list[SourceConfig], config: Any) -> None:
@@ -255,7 +255,7 @@ def check_tags(sources: list[SourceConfig], config: Any) -> None:
 class ReplaySettings(Section):
     """A key of data that has the user's own text."""
 
-    replay: Replay | None = setting(None, "text to replay, against forgetting")
+    replay: Replay | None = setting(None, "text to replay, to avoid forgetting")
 
     def check_with(self, config: Any) -> None:
         super().check_with(config)
@@ -292,7 +292,7 @@ class CorpusData(ReplaySettings, FilterSettings):
 
     kind: Literal["corpus"]
     sources: Annotated[list[SourceConfig], Field(min_length=1)] = Field(
-        description="where the pairs come from"
+        description="sources of the pairs"
     )
     split: SplitConfig | None = setting(None, "splits drawn from the sources")
     val: SourceConfig | None = setting(None, "validation pairs, unless split draws them")

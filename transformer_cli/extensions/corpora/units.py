@@ -72,7 +72,7 @@ class UnitReader(PairSource):
 
     def nothing_found(self) -> str:
         """Return the reason why there are no pairs."""
-        return "it has no pairs"
+        return "has no pairs"
 
     def pairs(self) -> Iterator[tuple[str, str]]:
         """Yield all pairs in order, blank ones included, with each side on one line.

@@ -57,8 +57,8 @@ class StartedRanks(Ranks):
         if self.machines > 1:
             # torchrun does not report restarts there.
             raise UsageError(
-                "--overwrite: does not work on several machines, as torchrun may restart there; "
-                f"remove {run} yourself, or choose another --run-dir"
+                "--overwrite: does not work on several machines, where torchrun may start it "
+                f"twice; remove {run} yourself, or choose another --run-dir"
             )
         return not self.restarts
 

@@ -16,7 +16,7 @@ def test_an_address_is_a_cluster() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("local: {workers: 2}\naddress: tcp://a:1\n", "1: local: address is given, too"),
+        ("local: {workers: 2}\naddress: tcp://a:1\n", "1: local: address is also given"),
         ("local: null\n", " address: missing; give it, or one of local, slurm"),
         ("local: {worker: 2}\n", "1: local.worker: unknown key; did you mean 'workers'?"),
         ("local: {}\n", "1: local.workers: missing (processes)"),

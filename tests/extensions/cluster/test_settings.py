@@ -25,7 +25,7 @@ def test_an_address_is_a_cluster() -> None:
             "1: local.workers: expected a whole number, found the text 'two'",
         ),
         ("slurm: {jobs: 2, cores: 8}\n", "1: slurm.memory: missing (memory per job, e.g. 16GB)"),
-        ("pbs: {jobs: 2, cores: 8, memory: 8GB, gres: gpu}\n", "1: pbs.gres: is of slurm"),
+        ("pbs: {jobs: 2, cores: 8, memory: 8GB, gres: gpu}\n", "1: pbs.gres: needs slurm"),
         *(
             (
                 f"slurm: {{jobs: 2, cores: 8, memory: {wrong}}}\n",

@@ -158,5 +158,5 @@ def test_what_needs_torch_is_refused_by_what_is_in_its_way(
     asked: ComputeOptions, option: str, tmp_path: Path
 ) -> None:
     run = RunDirectory(tmp_path / "run")
-    with pytest.raises(UsageError, match=f"{option}: .* leave out {option}, or --sample$"):
+    with pytest.raises(UsageError, match=f"{option}: .* leave out {option} or --sample$"):
         choose_engine(run, replace(asked, device="cpu"), ["--sample"])

@@ -145,7 +145,7 @@ def test_what_needs_our_own_model_is_refused(
     for option in (("--engine", "ctranslate2"), ("--precision", "int8")):
         finished = run("translate", training.run, "--replace-unk", *option)
         by = " ".join(option)
-        said = f"{by}: does not support --replace-unk; leave out {by}, or --replace-unk"
+        said = f"{by}: does not support --replace-unk; leave out {by} or --replace-unk"
         assert_refused(finished, 2, said)
 
 

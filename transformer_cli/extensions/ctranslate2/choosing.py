@@ -65,7 +65,7 @@ class CTranslate2:
                     f"{run.path}: is a CTranslate2 model, which does not support {needing}; "
                     "remove this option, or name the run that the model was exported from"
                 )
-            raise UsageError(f"{by}: does not support {needing}; remove {by}, or {needing}")
+            raise UsageError(f"{by}: does not support {needing}; leave out {by} or {needing}")
         return True
 
     def load(

@@ -305,7 +305,7 @@ def test_an_answer_of_another_kind_can_be_got_rid_of(hub: Web) -> None:
         ),
         ("{opus: ../x}", "opus: expected CORPUS/VERSION"),
         ("{hf: news}", "hf: expected OWNER/NAME, found"),
-        ("{opus: A/v1, config: de-en}", "config: is for hf; leave it out"),
+        ("{opus: A/v1, config: de-en}", "config: is only for hf; remove it"),
         ("{opus: A/v1, split: train}", "split: must be true or false; only hf data sets"),
     ],
 )

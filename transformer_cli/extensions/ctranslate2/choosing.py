@@ -63,7 +63,7 @@ class CTranslate2:
             if _is_exported(run):
                 raise UsageError(
                     f"{run.path}: is a CTranslate2 model, which does not support {needing}; "
-                    "remove this option, or name the run that the model was exported from"
+                    "leave it out, or name the run that the model was exported from"
                 )
             raise UsageError(f"{by}: does not support {needing}; leave out {by} or {needing}")
         return True

@@ -107,7 +107,7 @@ def test_what_cannot_be_exported_is_refused(
     training: Training, directory: Path, tmp_path: Path
 ) -> None:
     nowhere = tmp_path / "no" / "where"
-    assert_refused(export(training.run, directory), 2, f"{directory}: is there already")
+    assert_refused(export(training.run, directory), 2, f"{directory}: already exists")
     assert_refused(export(training.run, nowhere), 2, f"no directory {nowhere.parent}")
     assert_refused(export(tmp_path, tmp_path / "new"), 2, "not a run directory")
     assert_refused(export(training.run, tmp_path / "new", "--quantization", "int3"), 2, "int8")

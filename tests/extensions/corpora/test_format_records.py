@@ -33,7 +33,7 @@ def test_a_table_keeps_its_columns_and_quotes() -> None:
         ),
         (b"de\ten\n", "target", "x:1: the header has no column 'target'; there are 'de', 'en'"),
         (b"de\tde\n", "de", "x:1: the header has two columns 'de'; give their numbers"),
-        (b"", "de", "x: is empty; its first line names columns"),
+        (b"", "de", "x: is empty, but needs a header line"),
         (b"a\tb\n", 0, "x: no column 0; columns are numbered from 1"),
         (b"d\xff\n", "de", "x:1: not UTF-8"),
     ],

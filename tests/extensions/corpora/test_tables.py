@@ -86,8 +86,16 @@ def test_an_interrupted_table_goes_on(training: Training, here: Path, expected: 
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
-        (["-i", "in.tsv"], 2, "in.tsv: is a table; say where its text is with --src-column N|NAME"),
-        (["-i", "IN.TSV"], 2, "IN.TSV: is a table; say where its text is with --src-column N|NAME"),
+        (
+            ["-i", "in.tsv"],
+            2,
+            "in.tsv: is a table; name the column or field with its text by --src-column N|NAME",
+        ),
+        (
+            ["-i", "IN.TSV"],
+            2,
+            "IN.TSV: is a table; name the column or field with its text by --src-column N|NAME",
+        ),
         (["-i", "in.tsv", "--src-column", "3"], 1, "there is no column 3; correct or remove"),
         (
             ["-i", "in.tsv", "--src-column", "1", "-o", "o.jsonl"],

@@ -148,8 +148,8 @@ def test_an_exported_model_is_searched_by_ctranslate2_unless_told_otherwise(
     ("asked", "said"),
     [
         (ComputeOptions(engine="torch", precision="int8"), "`engine` torch does not support it"),
-        (ComputeOptions(device="cuda", precision="int8"), "`precision` int8: .* is for CPUs"),
-        (ComputeOptions("ctranslate2", "cuda"), "`engine` ctranslate2: .* is for CPUs"),
+        (ComputeOptions(device="cuda", precision="int8"), "`precision` int8: .* only runs on CPUs"),
+        (ComputeOptions("ctranslate2", "cuda"), "`engine` ctranslate2: .* only runs on CPUs"),
     ],
 )
 def test_int8_is_ctranslate2s_which_is_for_cpus(
@@ -171,5 +171,5 @@ def test_what_needs_torch_is_refused_by_what_is_in_its_way(
     asked: ComputeOptions, option: str, tmp_path: Path
 ) -> None:
     run = RunDirectory(tmp_path / "run")
-    with pytest.raises(UsageError, match=f"{option}: .* leave out {option}, or --sample$"):
+    with pytest.raises(UsageError, match=f"{option}: .* leave out {option} or --sample$"):
         choose_engine(run, replace(asked, device="cpu"), ["--sample"])

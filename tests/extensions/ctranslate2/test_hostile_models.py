@@ -77,7 +77,7 @@ def test_an_exported_models_sums_name_its_own_files_only(tmp_path: Path) -> None
             directory / "sums.json",
             Record(made_of={}, files={**files, name: FileRecord(size=0, sha256="0" * 64)}),
         )
-        assert_refused(limited("translate", directory), 1, f"{directory}: its files are not those")
+        assert_refused(limited("translate", directory), 1, f"{directory}: its files do not match")
 
 
 @pytest.mark.long_cases

@@ -210,7 +210,7 @@ def test_a_mistake_is_told_once(training: Training, tmp_path: Path) -> None:
 def test_what_ranks_would_all_do_alike_is_refused(tmp_path: Path, command: str) -> None:
     finished = run_ranks(2, command, "runs/x", cwd=tmp_path)
     assert_all(finished, 2)
-    assert f"error: {command}: works in one process; start it without torchrun" in finished[0].err
+    assert f"error: {command}: uses only one process; start it without torchrun" in finished[0].err
     assert finished[1].err == ""
 
 

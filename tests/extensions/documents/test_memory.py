@@ -160,5 +160,5 @@ def test_a_memory_is_read_by_its_ending(tmp_path: Path) -> None:
     memory = Memory.read((tmp_path / "own.tsv", tmp_path / "own.po"), "en", "de")
     assert memory.find("Open") == Match("Open", "Öffnen", 100)
     assert memory.find("Quit") == Match("Quit", "Beenden", 100)
-    with pytest.raises(UsageError, match=r"own\.txt: expected TMX, PO, or TSV"):
+    with pytest.raises(UsageError, match=r"own\.txt: expected .tmx, .po or .tsv"):
         Memory.read((tmp_path / "own.txt",), "en", "de")

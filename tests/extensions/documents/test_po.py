@@ -317,12 +317,12 @@ def test_another_language_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("msgid no quotes\n", "x.po:1: no line of a PO file"),
-        ('msgid "a"\n', "x.po:1: an entry without its msgid or msgstr"),
-        ('msgstr "a"\n', "x.po:1: an entry without its msgid or msgstr"),
-        ('msgid "a"\nmsgid "b"\nmsgstr ""\n', "x.po:2: a second msgid of one entry"),
+        ("msgid no quotes\n", "x.po:1: not a line of a PO file"),
+        ('msgid "a"\n', "x.po:1: an entry without msgid or msgstr"),
+        ('msgstr "a"\n', "x.po:1: an entry without msgid or msgstr"),
+        ('msgid "a"\nmsgid "b"\nmsgstr ""\n', "x.po:2: a second msgid in one entry"),
         ('"a"\n', "x.po:1: a text without msgid or msgstr"),
-        ('msgid "a"\n#~ c\nmsgstr ""\n', "x.po:2: an obsolete line in the midst of an entry"),
+        ('msgid "a"\n#~ c\nmsgstr ""\n', "x.po:2: an obsolete line within an entry"),
     ],
 )
 def test_what_is_no_po_file_is_one_line(tmp_path: Path, text: str, problem: str) -> None:

@@ -107,7 +107,7 @@ def test_what_cannot_be_exported_is_refused(
     training: Training, directory: Path, tmp_path: Path
 ) -> None:
     nowhere = tmp_path / "no" / "where"
-    assert_refused(export(training.run, directory), 2, f"{directory}: is there already")
+    assert_refused(export(training.run, directory), 2, f"{directory}: already exists")
     assert_refused(export(training.run, nowhere), 2, f"no directory {nowhere.parent}")
     assert_refused(export(tmp_path, tmp_path / "new"), 2, "not a run directory")
     assert_refused(export(training.run, tmp_path / "new", "--quantization", "int3"), 2, "int8")
@@ -129,7 +129,9 @@ def test_an_exported_model_is_no_run(directory: Path, tmp_path: Path) -> None:
 
     if "bfloat16" not in ctranslate2.get_supported_compute_types("cpu"):
         finished = run("translate", directory, "--precision", "bfloat16")
-        assert_refused(finished, 2, "error: CTranslate2 cannot compute like that: ", "bfloat16")
+        assert_refused(
+            finished, 2, "error: CTranslate2 does not support this precision: ", "bfloat16"
+        )
     assert_refused(export(directory, tmp_path / "new"), 1, "is exported for CTranslate2")
 
 
@@ -143,7 +145,7 @@ def test_what_needs_our_own_model_is_refused(
     for option in (("--engine", "ctranslate2"), ("--precision", "int8")):
         finished = run("translate", training.run, "--replace-unk", *option)
         by = " ".join(option)
-        said = f"{by}: does not support --replace-unk; leave out {by}, or --replace-unk"
+        said = f"{by}: does not support --replace-unk; leave out {by} or --replace-unk"
         assert_refused(finished, 2, said)
 
 

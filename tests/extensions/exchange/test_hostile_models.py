@@ -395,7 +395,7 @@ def test_the_command(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record = json.loads((runs / "opus" / "import.json").read_text())
     assert record["source"] == model.as_posix()
     assert record["sha256"].keys() >= {"config.json", "vocab.json", "model.safetensors"}
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="already exists"):
         call(model, runs / "opus")
     data = load_config(runs / "opus" / "config.yaml").data
     config = runs / "opus" / "config.yaml"

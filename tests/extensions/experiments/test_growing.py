@@ -57,7 +57,10 @@ def test_what_cannot_be_is_refused(own_run: Path, tmp_path: Path) -> None:
         (("--from", own_run, "--add", few, "--overwrite"), "--from: not with --overwrite"),
         (("a.yaml", "--max-loss", "1"), "--max-loss: is for --from, which is missing; add it"),
         (("--from", own_run, "--add", few), "--add: 19 pairs; at least 20"),
-        (("--from", own_run, "--add", text), f"{text}: expected TMX, PO, or TSV of two columns"),
+        (
+            ("--from", own_run, "--add", text),
+            f"{text}: expected .tmx, .po or .tsv (two columns)",
+        ),
         (("--from", own_run, "--add", "x.csv"), "columns are separated by tabs, so save it as TSV"),
     ):
         assert_refused(run("train", *arguments), 2, said)

@@ -417,7 +417,10 @@ def test_translations_made_otherwise_are_not_mixed(training: Training, here: Pat
         ),
         ({"input_": Path("in/below")}, "-i in/below: is a directory without files"),
         ({"input_": Path("*/a.txt")}, "in/a.txt and other/a.txt: both would become a.txt"),
-        ({"input_": Path("other")}, "other/t.tsv: is a table; say where its text is with --src"),
+        (
+            {"input_": Path("other")},
+            "other/t.tsv: is a table; name the column or field with its text by --src",
+        ),
         (
             {"input_": Path("other/t*"), "src_column": "1", "scores": True},
             "other/t.tsv: --scores writes JSON",

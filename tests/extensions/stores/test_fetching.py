@@ -265,7 +265,7 @@ def test_a_slow_answer_of_opus_is_an_error(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(opus, "CHUNK_SECONDS", 0.5)
     with trickling(_LENGTH, b"x" * 500) as url:
         monkeypatch.setattr(opus, "API", url)
-        with pytest.raises(CorpusError, match="OPUS cannot be asked: the server is too slow"):
+        with pytest.raises(CorpusError, match="cannot reach OPUS: the server is too slow"):
             opus.list_releases("de", "en")
 
 

@@ -206,7 +206,7 @@ def test_a_changed_object_is_known_without_reading_it(
     assert not is_prepared(corpus(), tmp_path / "corpus")
     store.rm("memory://bucket/1.en.gz")
     assert mtime_key_of([text_path("memory://bucket/1.en.gz")]) is None
-    with pytest.raises(CorpusError, match=r"1.de.gz: no file that .* matches goes with it"):
+    with pytest.raises(CorpusError, match=r"1.de.gz: no file of .* has the same text in place of"):
         is_prepared(corpus(), tmp_path / "corpus")
 
 

@@ -91,10 +91,10 @@ def test_a_model_without_merges_is_not_sampled_from(
     asked = (f"tokenizer={kinds(made)['sentencepiece_file']}", f"training.{key}=0.1")
     options = [each for setting in asked for each in ("--set", setting)]
     refused = run("train", config, *options, cwd=tmp_path)
-    assert_refused(refused, 2, f"training.{key}: needs merges to leave out")
+    assert_refused(refused, 2, f"training.{key}: needs merges to skip")
     assert_good(run("vocab", config, *options[:2], cwd=tmp_path))  # without sampling
     refused = run("train", config, *options, "--dry-run", cwd=tmp_path)
-    assert_refused(refused, 2, f"training.{key}: needs merges to leave out")
+    assert_refused(refused, 2, f"training.{key}: needs merges to skip")
 
 
 @pytest.mark.parametrize("kind", ["sentencepiece_file", "huggingface"])

@@ -1,6 +1,6 @@
-"""What changes the text of each epoch, and the settings that ask for it.
+"""Changes of the text in each epoch, and their settings.
 
-A new change is a field of ``AugmentationSettings``, and what ``find_changes`` yields for it.
+A new change is a field of ``AugmentationSettings``, and an item that ``find_changes`` yields.
 Commands that only read settings import this module, so numpy is imported where text is changed.
 """
 
@@ -24,29 +24,29 @@ if TYPE_CHECKING:
 
 
 class AugmentationSettings(Section):
-    """Keys of training."""
+    """Keys of training for augmentation."""
 
     src_bpe_dropout: Probability = setting(
         0.0,
         "BPE-dropout (Provilkov et al. 2020): probability of skipping a merge in a "
-        "source word in training; batches then hold more tokens",
+        "source word during training; batches then hold more tokens",
     )
     tgt_bpe_dropout: Probability = setting(0.0, "BPE-dropout of the target side")
     concatenate: Probability = setting(
         0.0,
-        "probability of putting another pair behind a training pair, and again behind that, up to "
-        "max_length (Nguyen et al. 2021), drawn again in each epoch, in the same time: for text "
-        "longer than the corpus's sentences",
+        "probability of joining another pair to a training pair, repeatedly, up to max_length "
+        "(Nguyen et al. 2021); redrawn in each epoch, at no cost in time; for text longer than "
+        "the corpus's sentences",
     )
 
     def check_with(self, config: Any) -> None:
-        """Make sure that there may be merges to leave out."""
+        """Check that the tokenizer may have merges to skip."""
         super().check_with(config)
         for key in ("src_bpe_dropout", "tgt_bpe_dropout"):
             if getattr(self, key) and not _may_have_merges(config.tokenizer):
                 raise ValueError(
-                    f"training.{key}: needs merges to leave out (tokenizer.kind sentencepiece "
-                    "with model_type: bpe); leave it at 0"
+                    f"training.{key}: needs merges to skip (tokenizer.kind sentencepiece with "
+                    "model_type: bpe); set it to 0"
                 )
 
 
@@ -54,14 +54,14 @@ def _may_have_merges(tokenizer: TokenizerSection) -> bool:
     if isinstance(tokenizer, SentencePieceConfig):
         return tokenizer.model_type == "bpe"
     entry = registry.find("tokenizer", tokenizer.kind)
-    # What kind of model a file holds shows when it is opened.
+    # Only opening a file shows the type of its model.
     return entry is not None and entry.facts.get("model") == "sentencepiece"
 
 
 def find_changes(
     config: Config, tokenizers: Tokenizers, store: "stores.EncodedStore"
 ) -> Iterator[tuple[str, "Augmentation"]]:
-    """Yield what the settings ask for, each with what it changes: words, subwords or rows."""
+    """Yield the wanted augmentations, each with what it changes: words, subwords or rows."""
     training = config.training
     if not isinstance(training, AugmentationSettings):
         return
@@ -76,8 +76,8 @@ def find_changes(
 class Concatenation:
     """Concatenation of random pairs (Nguyen et al. 2021); an ``Augmentation``.
 
-    Each row of a batch becomes n pairs, one after another, with probability
-    ``probability ** (n - 1) * (1 - probability)``, of at most ``max_length`` tokens a side.
+    With probability ``probability ** (n - 1) * (1 - probability)``, each row of a batch becomes n
+    pairs, one after another, of at most ``max_length`` tokens a side.
     """
 
     probability: float
@@ -88,13 +88,13 @@ class Concatenation:
         import numpy as np
 
         random = np.random.Generator(np.random.PCG64(seed))
-        # One draw a batch: its pairs are of similar length, so that its rows stay so.
+        # Draw once per batch: its pairs have similar lengths, and so do its rows afterwards.
         longest = max(int(side.max(initial=1)) for side in text.lengths)
         pairs = min(int(random.geometric(1 - self.probability)), self.max_length // longest)
         if pairs < 2:
             return text
         shuffled = text.take(random.permutation(len(text)))
-        # Rows are told apart by their offsets alone; the last row may have fewer sentences.
+        # Only offsets separate rows; the last row may have fewer sentences.
         src, tgt = (
             stores.TokenArray(side.ids, np.append(side.offsets[:-1:pairs], side.offsets[-1]))
             for side in (shuffled.src, shuffled.tgt)

@@ -25,7 +25,7 @@ def bench(json: options.Json = False, device: options.Device = "auto") -> None:
     """Measure how fast this machine trains and translates, in about a minute.
 
     It trains and translates random sentences with a model like multi30k_de_en_fast, in each
-    precision that the machine has, with one thread and with all. Stop other programs first.
+    precision that the machine supports, with one thread and with all. Stop other programs first.
     Tokens are target tokens. With --json, the result also describes the machine.
 
     \b
@@ -37,7 +37,7 @@ def bench(json: options.Json = False, device: options.Device = "auto") -> None:
     measured = benches.Bench.of_shipped_model(devices.choose_device(device))
     facts = machine.describe_machine(device)
     if (load := benches.measure_load()) > _BUSY:
-        log(f"other programs keep {load:.0%} of the processor busy: measure again without them")
+        log(f"other programs use {load:.0%} of the processor: measure again without them")
     speeds = list(measured.measure())
     if json:
         found = {"machine": facts, "load": load, "model": benches.MODEL}

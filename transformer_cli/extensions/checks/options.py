@@ -1,4 +1,4 @@
-"""What is done about text that looks mistaken, and what ``evaluate`` says of text trained on."""
+"""Options about text that looks wrong, and about test pairs seen in training."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -24,7 +24,7 @@ AllowSuspectData = Annotated[
 
 @dataclass(frozen=True)
 class SuspectOptions(ExtraOptions):
-    """Whether the user insists on text that can only be a mistake."""
+    """Whether to train on text that can only be a mistake."""
 
     heading = "Options"
     allow_suspect_data: AllowSuspectData = False
@@ -41,5 +41,5 @@ class SeenOptions(EvaluateExtra):
     ] = False
 
     def notes(self, given: EvaluateOptions, scored: ScoredText) -> "Notes | None":
-        """Return what notes pairs that were seen in training."""
+        """Return the notes about pairs seen in training, if they are wanted."""
         return evaluation_note.SeenNotes(scored) if self.seen else None

@@ -1,4 +1,4 @@
-"""The option of ``evaluate`` that asks for COMET."""
+"""The option of ``evaluate`` for COMET."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CometOptions(EvaluateExtra):
-    """Whether COMET scores the translations too."""
+    """Whether to score translations with COMET too."""
 
     heading = "Search and scores"
     comet: Annotated[
@@ -24,5 +24,5 @@ class CometOptions(EvaluateExtra):
     ] = False
 
     def notes(self, given: EvaluateOptions, scored: ScoredText) -> "Notes | None":
-        """Return COMET's score of a text, if it is asked for."""
+        """Return the notes with COMET's score, if it is wanted."""
         return scoring_model.load_comet(given.device, scored.pairs.tgt) if self.comet else None

@@ -20,7 +20,7 @@ def print_schema() -> None:
     """Print the JSON Schema of config files.
 
     Editors with the YAML language server use it to complete and check files that begin with
-    `# yaml-language-server: $schema=schema.json`, where the path starts from that file.
+    `# yaml-language-server: $schema=schema.json`; the path is relative to that file.
 
     \b
     Example:
@@ -35,8 +35,8 @@ def show(
 ) -> None:
     """Show every setting and where it was set.
 
-    A comment on each line names the file and line, --set or default, and the base's value that it
-    replaces, if any.
+    A comment on each line names the origin: file and line, --set, or default. It also shows the
+    value of a base file that the setting replaces.
 
     \b
     Example:
@@ -45,7 +45,7 @@ def show(
     """
     if config.is_dir():
         run = directory.RunDirectory(config)
-        run.load_config()  # or it is no run
+        run.load_config()  # raises if it is not a run
         run.check_not_exported()
         config = run.config
     settings, root = yaml.load_settings(config, set_ or [])

@@ -1,4 +1,4 @@
-"""The settings of text from sources of several formats, which are filtered, split and mixed."""
+"""The settings of text from sources in several formats: filters, splits and mixing."""
 
 import re
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ from transformer_cli.extensions.checks.rules import FILTER_NAMES, FilterSettings
 
 @dataclass(frozen=True)
 class Matching:
-    """Annotates text that a regular expression matches, and says in words what that is."""
+    """Annotates text that must match a regular expression, described in words for messages."""
 
     pattern: str
     words: str
@@ -46,13 +46,13 @@ class Matching:
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        """Check text by the whole pattern."""
+        """Check that the whole pattern matches."""
         return core_schema.no_info_after_validator_function(self._check, handler(source))
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        """Add the pattern."""
+        """Add the pattern to the schema."""
         return {**handler(schema), "pattern": self.pattern}
 
 
@@ -65,18 +65,18 @@ _KEYS_OF_FORMATS = {
     ("config",): ("hf",),
 }
 PATH_KEYS = ("src", "tgt", *_FILE_FORMATS)
-"""Keys of a source that are paths."""
+"""The keys of a source that are paths."""
 SPLIT_NAME = r"[A-Za-z0-9_-]{1,64}"
 TWO_NAMES = "^[A-Za-z0-9][A-Za-z0-9_.-]{0,95}/[A-Za-z0-9][A-Za-z0-9_.-]{0,95}$"
 CorpusName = Annotated[
     str,
-    Matching(TWO_NAMES, "CORPUS/VERSION, as transformer-cli init --from opus lists them"),
+    Matching(TWO_NAMES, "CORPUS/VERSION, as listed by transformer-cli init --from opus"),
 ]
 DataSetName = Annotated[str, Matching(TWO_NAMES, "OWNER/NAME")]
 TAG_PATTERN = r"^[A-Za-z0-9_-]{1,32}$"
 TagName = Annotated[str, Matching(TAG_PATTERN, "at most 32 letters, digits, - and _")]
 MAX_WEIGHT = 1000.0
-"""How often a pair may be drawn in an epoch."""
+"""The most times a pair may be drawn in an epoch."""
 
 if TYPE_CHECKING:
     FilterName = str
@@ -90,7 +90,7 @@ def _read_column(value: object) -> object:
     raise expected("the number of a column, from 1, or its name")
 
 
-# As a union, a wrong value would have an error for each of its types.
+# A union would report an error for each of its types.
 Column = Annotated[
     int | str,
     BeforeValidator(_read_column),
@@ -103,7 +103,7 @@ class SourceConfig(TextFiles):
 
     Give one of tmx, tsv, jsonl, parquet, po, opus and hf, or both src and tgt. Paths are relative
     to the working directory and may contain the wildcards * and ?. They may be URLs (https://… or
-    s3://…), and may continue into a zip archive, as in deu-eng.zip/deu.txt.
+    s3://…), and may continue into a zip archive, e.g. deu-eng.zip/deu.txt.
     """
 
     model_config = ConfigDict(
@@ -126,13 +126,13 @@ class SourceConfig(TextFiles):
     jsonl: FilePath | None = setting(None, "JSON objects, one per line")
     parquet: FilePath | None = setting(None, "Parquet file (extra parquet)")
     po: FilePath | None = setting(None, "gettext PO file")
-    opus: CorpusName | None = setting(None, "OPUS corpus and version, as in Tatoeba/v2023-04-12")
-    hf: DataSetName | None = setting(None, "Hugging Face data set, as in OWNER/NAME")
-    config: str | None = setting(None, "hf: configuration, as in de-en; null: default")
+    opus: CorpusName | None = setting(None, "OPUS corpus and version, e.g. Tatoeba/v2023-04-12")
+    hf: DataSetName | None = setting(None, "Hugging Face data set: OWNER/NAME")
+    config: str | None = setting(None, "hf: configuration, e.g. de-en; null: default")
     src_column: Column | None = setting(None, "tsv: source column, by number from 1 or by header")
     tgt_column: Column | None = setting(None, "tsv: target column")
     src_field: str | None = setting(
-        None, "jsonl, parquet, hf: source field, as in 'translation.de', the default for hf"
+        None, "jsonl, parquet, hf: source field, e.g. 'translation.de', the default for hf"
     )
     tgt_field: str | None = setting(None, "jsonl, parquet, hf: target field")
     weight: Annotated[float, Field(gt=0.0, le=MAX_WEIGHT)] = setting(
@@ -162,9 +162,9 @@ class SourceConfig(TextFiles):
             if self.format in formats:
                 self._demand(*(keys if self.format != "hf" else ()))
             elif unused := [key for key in keys if getattr(self, key) is not None]:
-                raise ValueError(f"{unused[0]}: is for {' and '.join(formats)}; leave it out")
+                raise ValueError(f"{unused[0]}: is only for {' and '.join(formats)}; remove it")
         if isinstance(self.split, str) and self.hf is None:
-            raise ValueError("split: is true or false; only data sets of hf have splits with names")
+            raise ValueError("split: must be true or false; only hf data sets have named splits")
         return self
 
     def _demand(self, *keys: str) -> None:
@@ -187,29 +187,29 @@ class SourceConfig(TextFiles):
 
     @property
     def path(self) -> Path:
-        """Path of the file, perhaps with wildcards; of aligned files, that of the source side."""
+        """The path of the file or of the source side; it may have wildcards."""
         path: Path = getattr(self, "src" if self.format == "text" else self.format)
         return path
 
     @property
     def is_local(self) -> bool:
-        """Whether its files have paths on this machine, and nothing is fetched."""
+        """Whether its files are paths on this machine, so that nothing is downloaded."""
         paths = [str(getattr(self, key)) for key in PATH_KEYS]
         return not (self.opus or self.hf or any("://" in path for path in paths))
 
     @property
     def name(self) -> str:
-        """Name of the file, without its directory, or what it is found by."""
+        """The filename without its directory, or the name of a corpus or data set."""
         return self.opus or self.hf or self.path.name
 
     @property
     def description(self) -> str:
-        """Names of its files, without their directories."""
+        """The names of its files, without their directories."""
         return f"{self.name} and {self.tgt.name}" if self.tgt is not None else self.name
 
 
 def describe_source(path: str) -> str:
-    """Return how a source names a file of such a name, as an example for messages."""
+    """Return the source setting for a file with such a name, as an example in messages."""
     ending = PurePath(re.sub(r"\.(gz|xz|zst)$", "", path)).suffix.removeprefix(".").lower()
     shown = path if re.fullmatch(r"[\w./*?-]{1,80}", path) else "FILE"
     match ending:
@@ -223,39 +223,39 @@ def describe_source(path: str) -> str:
 
 
 def _check_unfiltered(sources: list[SourceConfig]) -> list[SourceConfig]:
-    """Raise ValueError if a source has settings that only ``sources`` of kind corpus have."""
+    """Raise ValueError if a source has a setting that only ``sources`` of kind corpus have."""
     for number, source in enumerate(sources):
         unfit = {"filters", "split"} if source.hf is None else {"filters"}
         for key in sorted(unfit & source.model_fields_set):
-            raise ValueError(f"[{number}].{key}: is for data.sources of kind corpus; leave it out")
+            raise ValueError(f"[{number}].{key}: is for data.sources of kind corpus; remove it")
     return sources
 
 
 class Replay(Section):
-    """General text that is trained on beside the corpus, against forgetting it."""
+    """General text to train on besides the corpus, so that the model does not forget it."""
 
     share: Annotated[float, Field(gt=0.0, le=0.99)] = Field(
         description="its share of each epoch's pairs"
     )
     sources: Annotated[
         list[SourceConfig], Field(min_length=1), AfterValidator(_check_unfiltered)
-    ] = Field(description="where its pairs come from")
+    ] = Field(description="sources of its pairs")
 
 
 def check_tags(sources: list[SourceConfig], config: Any) -> None:
-    """Raise ValueError if sources have tags, and training joins their lines."""
+    """Raise ValueError if sources have tags but training joins their lines."""
     is_joined = getattr(config.training, "concatenate", 0.0) > 0.0
     if is_joined and any(source.tag is not None for source in sources):
         raise ValueError(
             "training.concatenate: tags (tag) and placeholders (protect) belong to one line, "
-            "not to several, one behind another; leave it at 0, or leave them out"
+            "so lines cannot be joined; set it to 0, or remove tags and placeholders"
         )
 
 
 class ReplaySettings(Section):
-    """A key of data that has text of the user's own."""
+    """A key of data that has the user's own text."""
 
-    replay: Replay | None = setting(None, "text to replay, against forgetting")
+    replay: Replay | None = setting(None, "text to replay, to avoid forgetting")
 
     def check_with(self, config: Any) -> None:
         super().check_with(config)
@@ -264,7 +264,7 @@ class ReplaySettings(Section):
 
 
 class MoreSettings(Section):
-    """A key of data whose training text more pairs can be added to."""
+    """A key of data that accepts more training pairs."""
 
     more: Annotated[list[SourceConfig], AfterValidator(_check_unfiltered)] = setting(
         [],
@@ -292,7 +292,7 @@ class CorpusData(ReplaySettings, FilterSettings):
 
     kind: Literal["corpus"]
     sources: Annotated[list[SourceConfig], Field(min_length=1)] = Field(
-        description="where the pairs come from"
+        description="sources of the pairs"
     )
     split: SplitConfig | None = setting(None, "splits drawn from the sources")
     val: SourceConfig | None = setting(None, "validation pairs, unless split draws them")
@@ -317,7 +317,7 @@ class CorpusData(ReplaySettings, FilterSettings):
             unfit = {"filters", "weight", *(() if source.hf else ("split",))}
             for key in sorted(unfit):
                 if getattr(source, key) != SourceConfig.model_fields[key].default:
-                    problem = "is for data.sources; a given split is taken whole; leave it out"
+                    problem = "is for data.sources, as a given split is used whole; remove it"
                     raise ValueError(f"{name}.{key}: {problem}")
         return self
 
@@ -326,22 +326,22 @@ class CorpusData(ReplaySettings, FilterSettings):
         if (self.split is None) == (self.val is None):
             problem = "neither is given" if self.val is None else "both are given"
             raise ValueError(
-                f"split: split draws the validation pairs, or val names them; {problem}"
+                f"split: either split draws validation pairs, or val names them; {problem}"
             )
         is_drawn = self.split is not None and self.split.test > 0
         if is_drawn and "test" in self.test:
-            raise ValueError("test.test: the name 'test' is that of split.test; call it another")
-        # Each split has files of its name, on Windows and macOS too.
+            raise ValueError("test.test: the name 'test' belongs to split.test; use another name")
+        # Files are named after splits, also on Windows and macOS, which ignore case.
         taken = {name: name for name in ("train", "val", *(["test"] if is_drawn else []))}
         for name in self.test:
             problem = ""
             if not re.fullmatch(SPLIT_NAME, name):
-                problem = "files are named after it; use letters, digits, - and _ only"
+                problem = "files are named after it; use only letters, digits, - and _"
             elif re.fullmatch("con|prn|aux|nul|(com|lpt)[0-9]", name.lower()):
-                problem = "files are named after it, and Windows has none of this name; call it "
-                problem += "something else"
+                problem = "files are named after it, but Windows does not allow this name; use "
+                problem += "another name"
             elif name.lower() in taken:
-                problem = f"the name '{taken[name.lower()]}' is taken; call it something else"
+                problem = f"the name '{taken[name.lower()]}' is taken; use another name"
             if problem:
                 raise ValueError(f"test.{name}: {problem}")
             taken[name.lower()] = name
@@ -349,22 +349,22 @@ class CorpusData(ReplaySettings, FilterSettings):
 
 
 def find_more(data: DataSection) -> list[SourceConfig]:
-    """Return the further training pairs."""
+    """Return the additional training pairs."""
     return data.more if isinstance(data, MoreSettings) else []
 
 
 def may_have_more(data: DataSection) -> bool:
-    """Return whether further training pairs can be added to data of this kind."""
+    """Return whether data of this kind accepts additional training pairs."""
     return "more" in list_added(type(data)) or isinstance(data, MoreSettings)
 
 
 def find_replay(data: DataSection) -> Replay | None:
-    """Return what is replayed, if anything."""
+    """Return the text to replay, if any."""
     return data.replay if isinstance(data, ReplaySettings) else None
 
 
 def added_sources(data: DataSection) -> dict[str, SourceConfig]:
-    """Return the sources that are trained on after the split train, by name."""
+    """Return the sources that training adds to the split train, by name."""
     lists = {"data.more": find_more(data)}
     if (replay := find_replay(data)) is not None:
         lists["data.replay.sources"] = replay.sources
@@ -376,7 +376,7 @@ def added_sources(data: DataSection) -> dict[str, SourceConfig]:
 
 
 def list_sources(data: DataSection) -> list[SourceConfig]:
-    """Return all sources: of training text, validation and test text."""
+    """Return all sources of training, validation and test text."""
     sources = [*added_sources(data).values()]
     if isinstance(data, CorpusData):
         sources += [*data.sources, *filter(None, [data.val]), *data.test.values()]

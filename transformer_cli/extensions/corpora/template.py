@@ -1,4 +1,4 @@
-"""The text of a configuration that fits the size of some text."""
+"""The text of a config that fits the size of the user's text."""
 
 import json
 from collections.abc import Mapping
@@ -57,7 +57,7 @@ _LARGE: dict[str, object] = {
     **{"epochs": 10, "batch_tokens": 4096, "schedule": "kind: noam, factor: 2.0, warmup: 4000"},
 }
 _NO_TEST = """\
-  # Text to score the finished model on, that neither training nor validation sees:
+  # Text to score the finished model on; neither training nor validation uses it:
   # test:
   #   test: {src: FILE, tgt: FILE}
 """
@@ -70,10 +70,10 @@ def fill_template(
     sources: Mapping[str, str],
     held_out: Mapping[str, int],
 ) -> str:
-    """Return the YAML text of an experiment on ``pairs`` pairs of the source to train on.
+    """Return the YAML text of an experiment on a training source with ``pairs`` pairs.
 
-    ``sources`` are those of ``train``, and of ``val`` and ``test`` if there are any; ``held_out``,
-    how many pairs are to be drawn from ``train`` for ``val`` and ``test``.
+    ``sources`` has the source of ``train``, and may have those of ``val`` and ``test``.
+    ``held_out`` says how many pairs to draw from ``train`` for ``val`` and ``test``.
     """
     src_lang, tgt_lang = languages
     trained = pairs - sum(held_out.values())
@@ -91,7 +91,7 @@ def fill_template(
 
 
 def quote_path(path: Path) -> str:
-    """Return a path as YAML has it."""
+    """Return a path as a YAML string."""
     name = path.as_posix()
-    # JSON's strings are YAML's as well, but for line ends of Unicode, which YAML folds.
+    # JSON strings are also YAML strings, except for Unicode's line ends, which YAML folds.
     return json.dumps(name, ensure_ascii=not name.isprintable())

@@ -1,4 +1,4 @@
-"""What this extension adds, as plain data; formats.py says what the facts of a format mean."""
+"""The features that this extension adds, as plain data."""
 
 api = 1
 needs = ("corpora", "ctranslate2", "tokenizers")

@@ -97,8 +97,8 @@ def test_the_same_text_in_other_files_compares(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "found"),
     [
-        ({"src": ["eins zwei", "DREI", "vier fünf"]}, "line 2 is another"),
-        ({"tgt": ["one two", "three", "four  five"]}, "line 3 is another"),
+        ({"src": ["eins zwei", "DREI", "vier fünf"]}, "line 2 differs"),
+        ({"tgt": ["one two", "three", "four  five"]}, "line 3 differs"),
         ({"src": SRC[:2], "tgt": TGT[:2]}, "3 and 2 sentences"),
         ({"src": TGT, "tgt": SRC, "src_lang": "en", "tgt_lang": "de"}, "de-en and en-de"),
         ({"tgt_lang": "fr"}, "languages de-en and de-fr"),

@@ -175,7 +175,7 @@ def test_what_has_changed_is_done_again_and_all_that_follows(
     assert again.code == 0, again.err
     stages = re.findall(r"^(.*): (?:started|resumed)", again.err, flags=re.M)
     assert stages[0] == "translate forward train"
-    assert "translate forward train: started again, as search changed\n" in again.err
+    assert "translate forward train: started again because search changed\n" in again.err
     assert not {"train runs/teacher", "text", "score teacher-1"} & set(stages)
     assert {path: path.stat().st_mtime_ns for path in before} == before
     # The student that was finished is kept.
@@ -235,7 +235,7 @@ def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:
     _write(tmp_path)
     (tmp_path / "thesis.tex").touch()
     refused = _distill(tmp_path, "--dir", ".")
-    process.assert_refused(refused, 2, "holds files, but no distill.json")
+    process.assert_refused(refused, 2, "contains files, but no distill.json")
 
 
 def test_a_failed_stage_is_told(tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ def test_a_failed_stage_is_told(tmp_path: Path) -> None:
     assert error.startswith("transformer-cli: error: split 'train': every pair is longer")
     assert "text: done" in lines  # which does not need it
     assert lines[-1].startswith(
-        "train runs/teacher: failed; once that is corrected, run it again to resume"
+        "train runs/teacher: failed; correct the error, then run it again to resume"
     )
 
 

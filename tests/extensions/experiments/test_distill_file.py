@@ -198,7 +198,7 @@ def test_what_would_fail_after_hours_is_told_at_once(directory: Path) -> None:
     learned = CONFIG.format(src="de", tgt="en") + "model: {max_positions: 600}\n"
     (directory / "other.yaml").write_text(learned)
     unlike = "teachers: [../de_en.yaml, ../other.yaml]\nstudent: ../de_en.yaml\n"
-    expected = ":1: teachers[1]: ../other.yaml has other model.positions or model.max_positions"
+    expected = ":1: teachers[1]: ../other.yaml has another model.positions or model.max_positions"
     assert _refusal(directory, unlike).startswith(expected)
     untrained = directory / "untrained"
     untrained.mkdir()
@@ -287,20 +287,20 @@ MISTAKES = {
     ),
     "teachers: [../de_en.yaml]\nstudent: de_en.yaml\n": ":2: student: there is no file ",
     "teachers:\n- ../de_en.yaml\n- ../en_de.yaml\nstudent: ../de_en.yaml\n": (
-        ":3: teachers[1]: ../en_de.yaml translates en to de, and has to translate de to en"
+        ":3: teachers[1]: ../en_de.yaml translates en to de, but this student needs de to en"
     ),
     "teachers: [../de_en.yaml]\nforward: {n_best: 3}\nstudent: ../de_en.yaml\n": (
-        ":2: forward.n_best: goes with keep: nearest"
+        ":2: forward.n_best: needs keep: nearest"
     ),
     "teachers: [../de_en.yaml]\nforward: {n_best: 5, keep: nearest, beam_size: 3}\n": (
-        ":2: forward.n_best: a beam of 3 does not hold the 5 best; raise beam_size"
+        ":2: forward.n_best: a beam of 3 cannot hold the 5 best; raise beam_size"
     ),
     "teachers: [../de_en.yaml]\nforward:\n  corpus: false\n  monolingual: [a]\n  n_best: 5\n"
-    "  keep: nearest\n": ":5: forward.n_best: chooses by the corpus' references",
+    "  keep: nearest\n": ":5: forward.n_best: needs the corpus's references",
     "teachers: [../de_en.yaml]\nforward: {corpus: false}\nstudent: ../de_en.yaml\n": (
         ":2: forward.corpus: false, and no monolingual text: nothing to translate"
     ),
-    CONFIG.format(src="de", tgt="en"): ": is a configuration; write a file with student: ",
+    CONFIG.format(src="de", tgt="en"): ": is a config; write a file with student: ",
 }
 
 

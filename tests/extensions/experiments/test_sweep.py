@@ -276,10 +276,10 @@ def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "sweeps/grid/thesis.tex").write_text("")
     refused = process.run("sweep", "grid.yaml", cwd=tmp_path)
     assert refused.code == 2
-    assert "holds files, but no sweep.json" in refused.err
+    assert "contains files, but no sweep.json" in refused.err
     refused = process.run("sweep", "grid.yaml", "--sweep-dir", "tiny.yaml", cwd=tmp_path)
     assert refused.code == 2
-    assert "tiny.yaml: cannot be made (File exists); choose another directory" in refused.err
+    assert "tiny.yaml: cannot be created (File exists); choose another directory" in refused.err
 
 
 def _sums(sweep: Path) -> dict[str, str]:

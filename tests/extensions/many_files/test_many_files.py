@@ -247,7 +247,7 @@ def test_a_file_of_someone_else_is_not_overwritten(training: Training, here: Pat
     assert translate(training, here, inputs="in/a.txt*").code == 0
     (here / "out" / "c.txt").write_text("mine\n")
     refused = translate(training, here)
-    assert_refused(refused, 2, "out/c.txt: is there, and is not of an earlier translation")
+    assert_refused(refused, 2, "out/c.txt: exists, but no record says it is a translation")
     assert visible(here / "out")["c.txt"] == b"mine\n"
     assert visible(here / "out").keys() == {"a.txt", "c.txt"}
 
@@ -314,7 +314,7 @@ def test_ctrl_c_says_how_to_go_on(training: Training, here: Path) -> None:
     stop = partial(signalled_at, TRANSLATOR, "translate_encoded", 4, signal.SIGINT)
     finished = translate(training, here, before=stop)
     assert finished.code == 130
-    assert "translated 2 of 5 files; run the same command again to go on\n" in finished.err
+    assert "translated 2 of 5 files; run the same command again to resume\n" in finished.err
 
 
 # --- mistakes in files ----------------------------------------------------------------------------
@@ -397,7 +397,7 @@ def test_translations_made_otherwise_are_not_mixed(training: Training, here: Pat
     content = json.loads(record.read_text())
     content["content"]["settings"]["checkpoint"] = "f" * 64
     record.write_text(json.dumps(content))
-    assert_refused(translate(training, here), 2, RECORD, "damaged, or of another version")
+    assert_refused(translate(training, here), 2, RECORD, "damaged, or from another")
 
 
 @pytest.mark.parametrize(
@@ -405,10 +405,10 @@ def test_translations_made_otherwise_are_not_mixed(training: Training, here: Pat
     [
         ({"prefix_file": Path("in/a.txt")}, "--prefix-file is for one file"),
         ({"alignments": Path("links")}, "--alignments is for one file"),
-        ({"output": Path("-")}, "name the directory of their translations with -o"),
+        ({"output": Path("-")}, "name a directory for their translations with -o"),
         ({"output": Path("in/a.txt")}, "-o in/a.txt: is a file, but -i names many"),
-        ({"output": Path("in")}, "-o in: is the directory of the files that -i reads"),
-        ({"output": Path()}, "-o .: in is there, and no record of earlier translations"),
+        ({"output": Path("in")}, "-o in: -i reads the files of this directory"),
+        ({"output": Path()}, "-o .: contains in, but no record of translations"),
         ({"output": Path("no/out")}, "-o no/out: there is no directory no; make it first"),
         ({"input_": Path("no*")}, "-i no*: no file matches; name a directory, or a pattern"),
         pytest.param(
@@ -484,7 +484,7 @@ def test_a_worker_keeps_its_model_and_tells_another_one_apart(
     assert [result.lines for result in results] == [5, 3]
     assert len(loaded) == 1
     other = many_files.Task(tasks[0].options, {**settings, "checkpoint": "0"}, None, True)
-    with pytest.raises(UsageError, match=r"^checkpoint was 0 when this began, and is [0-9a-f]{12}"):
+    with pytest.raises(UsageError, match=r"^checkpoint was 0 at the start, and is [0-9a-f]{12}"):
         many_files.translate_file(other)
     assert visible(here / "out").keys() == {"a.txt", "c.txt"}
 
@@ -510,7 +510,7 @@ def test_a_file_that_changes_while_it_is_translated_has_failed(
     task = many_files.Task(of_file(options, path), settings, None, is_shared)
     result = many_files.translate_file(task, Watcher(lambda _: path.write_text("1 2 3\n")))
     assert result.state is None
-    assert result.messages == (f"error: {path}: has changed meanwhile; translate it again",)
+    assert result.messages == (f"error: {path}: has changed in the meantime; translate it again",)
     assert not (here / "out" / "c.txt").exists()
 
 

@@ -115,7 +115,7 @@ def test_wrong_choices_are_refused(
         ({"checkpoint": 3}, "load: checkpoint: expected text, found 3"),
         ({"device": None}, "load: device: expected one of"),
         ({"precision": ["int8"]}, "load: precision: expected one of"),
-        ({"threads": "2"}, "load: threads: expected a whole number, found '2'"),
+        ({"threads": "2"}, "load: threads: expected an integer, found '2'"),
     ],
 )
 def test_arguments_of_other_types_are_refused_by_load(wrong: dict[str, Any], fragment: str) -> None:
@@ -132,9 +132,9 @@ def test_arguments_of_other_types_are_refused_by_load(wrong: dict[str, Any], fra
         ({"prefixes": "x1"}, "takes a list of prefixes, found str; for one, prefixes=."),
         ({"prefixes": [None] * 4}, "prefix 1 is NoneType, not text"),
         ({"prefixes": ["x1"]}, "1 prefixes for 4 lines"),
-        ({"beam_size": "4"}, "beam_size: expected a whole number, found '4'"),
-        ({"beam_size": 2.0}, "beam_size: expected a whole number, found 2.0"),
-        ({"batch_tokens": True}, "batch_tokens: expected a whole number, found True"),
+        ({"beam_size": "4"}, "beam_size: expected an integer, found '4'"),
+        ({"beam_size": 2.0}, "beam_size: expected an integer, found 2.0"),
+        ({"batch_tokens": True}, "batch_tokens: expected an integer, found True"),
         ({"length_penalty": "1"}, "length_penalty: expected a number, found '1'"),
         ({"length_penalty": -0.1}, "length_penalty: expected 0 to 100, found -0.1"),
         ({"length_penalty": float("nan")}, "length_penalty: expected 0 to 100, found nan"),
@@ -155,9 +155,9 @@ def test_arguments_of_other_types_are_refused(
 @pytest.mark.parametrize(
     ("wrong", "fragment"),
     [
-        ({"n_best": None}, "n_best: expected a whole number, found None"),
+        ({"n_best": None}, "n_best: expected an integer, found None"),
         ({"n_best": 0}, "n_best: expected at least 1"),
-        ({"n_best": 3, "beam_size": 2}, "a beam of 2 does not hold the 3 best"),
+        ({"n_best": 3, "beam_size": 2}, "a beam of 2 cannot hold the 3 best"),
         ({"alignments": "links.txt"}, "alignments: expected True or False"),
     ],
 )

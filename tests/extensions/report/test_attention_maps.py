@@ -41,7 +41,7 @@ def test_learned_positions_leave_one_for_the_end_mark() -> None:
     translator = random_translator(end_bias=-1e4, positions="learned")
     maps = compute_attention_maps(translator, "5 6")
     assert len(maps.tgt_tokens) == MAX_POSITIONS
-    with pytest.raises(InputError, match=r"^the line has 12 tokens, and at most 11 are"):
+    with pytest.raises(InputError, match=r"^the line has 12 tokens, but at most 11 fit"):
         compute_attention_maps(translator, numbers(12))
 
 

@@ -194,7 +194,7 @@ def load_distillation(path: Path) -> Distillation:
         for number, text in enumerate(direction.settings.monolingual):
             if not text.is_file():
                 key: Keys = (direction.name, "monolingual", number)
-                raise _setting_error(root, key, f"the file {text} does not exist")
+                raise _setting_error(root, key, f"there is no file {text}")
     return Distillation(settings, student_file, student, directions)
 
 

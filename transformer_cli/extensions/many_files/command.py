@@ -281,7 +281,7 @@ def _key(options: TranslateOptions) -> str:
 def _translate(task: Task, translator: TextTranslator[SearchEngine], watcher: Watcher) -> Result:
     path, output, known = task.options.input_, task.options.output, task.known
     if not path.is_file():
-        raise CorpusError(f"{path}: the file does not exist; check -i")
+        raise CorpusError(f"{path}: there is no such file; check -i")
     before = sha256(path)
 
     def check_unchanged() -> None:

@@ -114,7 +114,7 @@ def test_what_cannot_be_exported_is_refused(
     finished = run(
         "export", training.run, tmp_path / "new", "--format", "onnx", "--quantization", "int8"
     )
-    assert_refused(finished, 2, "--quantization int8: onnx has no such choice")
+    assert_refused(finished, 2, "--quantization int8: onnx does not support it")
     finished = run("export", training.run, tmp_path / "new", "--format", "transformers")
     assert_refused(finished, 2, "tokenizer.kind: words: ", "train with sentencepiece")
     assert list(tmp_path.iterdir()) == []

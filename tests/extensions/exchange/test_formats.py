@@ -35,5 +35,5 @@ def test_what_a_reader_cannot_compute_is_refused() -> None:
     config = Config(data=ToyData(kind="toy"), tokenizer=WordsConfig(kind="words"))
     check_expressible(entry, config, tokenizers)
     swish = config.model_copy(update={"model": ModelConfig(activation="swish")})
-    with pytest.raises(UsageError, match="A reader has no such model; train with relu or gelu"):
+    with pytest.raises(UsageError, match="A reader does not support it; train with relu or gelu"):
         check_expressible(entry, swish, tokenizers)

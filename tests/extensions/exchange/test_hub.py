@@ -257,14 +257,14 @@ HARM: dict[str, tuple[Callable[[Path], object], int, str]] = {
     "config for transformers": (
         lambda it: (it / "config.json").write_text('{"transformer_cli_version": "1.0.0"}'),
         1,
-        "is exported for transformers; name the run",
+        "was exported for transformers; name the run",
     ),
     "config without settings": (
         lambda it: (it / "config.json").write_text(
             '{"model_type": "transformer-cli", "transformer_cli_version": "1.0.0"}'
         ),
         1,
-        "has no settings: not a model that transformer-cli has exported",
+        "has no settings, so transformer-cli did not export this model",
     ),
     "config of another type": (
         lambda it: change(it / "config.json", "model_type", "marian"),
@@ -374,7 +374,7 @@ def test_a_kind_of_data_of_another_package_has_a_card() -> None:
     data = DataSection.model_construct(kind="riddles", src_lang="de", tgt_lang="en")
     config = Config.model_construct(data=data, tokenizer=WordsConfig(kind="words"))
     card = model_card("mine", config, 7, (8, 9), None, "transformer-cli", "")
-    assert "Text of the kind `riddles`: say here what it is." in card
+    assert "Text of the kind `riddles`: describe it here." in card
 
 
 def test_settings_that_differ_from_the_defaults_are_listed() -> None:
@@ -450,7 +450,7 @@ def test_a_card_of_ones_own_files_asks_what_they_are() -> None:
         "transformer-cli",
         "",
     )
-    assert "a.de and a.en: say here what they are" in card
+    assert "a.de and a.en: describe them here" in card
     assert "/home/me" not in card
     assert "writes lower case" in card
 

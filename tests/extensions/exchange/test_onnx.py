@@ -220,5 +220,5 @@ def test_quantization_is_refused(training: Training, tmp_path: Path) -> None:
     finished = run(
         "export", training.run, tmp_path / "new", "--format", "onnx", "--quantization", "int8"
     )
-    assert_refused(finished, 2, "--quantization int8", "onnx has no such choice")
+    assert_refused(finished, 2, "--quantization int8", "onnx does not support it")
     assert not (tmp_path / "new").exists()

@@ -243,8 +243,8 @@ def test_what_is_exported_is_imported_the_same_and_exported_again(
         assert (again / name).read_bytes() == (copy / name).read_bytes()
     card = " ".join((again / "README.md").read_text().split())
     assert "imported by transformer-cli" in card
-    assert "Imported from copy: say here what that was trained on." in card
-    assert "Mind the licence of the model that it was imported from." in card
+    assert "Imported from copy: describe its training text here." in card
+    assert "Respect the licence of the model that it was imported from." in card
     entries = [tokenizer.size for tokenizer in (found.tokenizers.src, found.tokenizers.tgt)]
     is_joint = found.config.tokenizer.one_vocabulary
     assert (f"{entries[0]} entries for both languages" in card) == is_joint
@@ -276,7 +276,7 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "learned positions": ({"positions": "learned"}, {}, "train with sinusoidal"),
     "gates": ({"activation": "swiglu"}, {}, "train with relu, gelu or swish"),
     "other norms": ({"norm_kind": "rmsnorm"}, {}, "train with layernorm"),
-    "output tied": ({"tying": "output"}, {}, "with norm: pre, has one embedding"),
+    "output tied": ({"tying": "output"}, {}, "with norm: pre, ties all embeddings"),
     "nothing tied": ({"tying": "none"}, {}, "with tying: all, or with norm: post"),
     "lowercase": ({}, {"lowercase": True}, "does not lowercase; train with false"),
 }

@@ -142,7 +142,9 @@ def test_what_is_missing_or_unfinished_is_refused(runs: Path) -> None:
     assert_refused(refused, 2, "runs/c: not a run directory, there is nothing of that name")
     (runs / "sweep.json").write_text("{}\n")
     refused = run("compare", "runs", cwd=runs.parent)
-    assert_refused(refused, 1, "sweep.json: damaged, or not from a sweep; run the sweep's command again")
+    assert_refused(
+        refused, 1, "sweep.json: damaged, or not from a sweep; run the sweep's command again"
+    )
     (runs / "sweep.json").write_text(MARK)
     assert_refused(run("compare", "runs", cwd=runs.parent), 1, "runs: this sweep has no finished")
     shutil.rmtree(runs / "a" / "seed-1" / "checkpoints")

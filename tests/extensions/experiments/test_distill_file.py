@@ -183,7 +183,7 @@ def _write_run(run: RunDirectory, text: str) -> None:
 def test_two_files_with_one_run_are_refused(directory: Path) -> None:
     (directory / "sub" / "de_en.yaml").write_text(CONFIG.format(src="de", tgt="en"))
     text = "teachers: [../de_en.yaml, ../de_en.yaml, de_en.yaml]\nstudent: ../de_en.yaml\n"
-    assert "has the run runs/de_en, as " in _refusal(directory, text)
+    assert "has the same run runs/de_en as " in _refusal(directory, text)
 
 
 def test_what_would_fail_after_hours_is_told_at_once(directory: Path) -> None:
@@ -280,7 +280,7 @@ def test_tags_of_text_that_is_not_translated_stay(directory: Path) -> None:
 
 
 MISTAKES = {
-    "student: ../de_en.yaml\n": ": teachers: missing (configurations",
+    "student: ../de_en.yaml\n": ": teachers: missing (configs",
     "teachers: []\nstudent: ../de_en.yaml\n": ":1: teachers: expected a list of at least 1",
     "teachers: [../de_en.yaml]\nstudnet: x\nstudent: ../de_en.yaml\n": (
         ":2: studnet: unknown key; did you mean 'student'?"

@@ -560,6 +560,6 @@ def test_a_memory_that_has_changed_is_read_anew(tmp_path: Path) -> None:
 
 
 def test_a_name_that_leaves_no_room_for_an_ending_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"its name is too long to add \.partial"):
+    with pytest.raises(UsageError, match=r"its name is too long to add suffixes"):
         check_directory(tmp_path / "out", [tmp_path / "a.txt", tmp_path / ("b" * 230)])
     check_directory(tmp_path / "out", [tmp_path / "a.txt"])

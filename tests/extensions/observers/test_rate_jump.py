@@ -60,9 +60,9 @@ def test_the_summary_warns(tmp_path: Path) -> None:
     longer = ("--set", "training.epochs=16")
     # 1e-3 (1 - (61 - 10) / (80 - 10)) by the new end, at which it is 0
     warning = (
-        "\nwarning       the learning rate jumps from 0 at step 60 to 0.000271 at step 61, as the "
-        "linear schedule now ends at step 80; 'init: RUN' in a configuration begins another run "
-        "from these weights, with a schedule of its own\n"
+        "\nwarning       the learning rate jumps from 0 at step 60 to 0.000271 at step 61 "
+        "because the linear schedule now ends at step 80; to start another run from these weights "
+        "with its own schedule, set 'init: RUN' in its config\n"
     )
     assert warning in run(*command, *longer, "--dry-run").out
     assert warning in run(*command, *longer).err

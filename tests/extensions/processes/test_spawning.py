@@ -108,7 +108,7 @@ def test_a_killed_worker_is_one_line(
 ) -> None:
     load = partial(load_or_die, tokenizers, tmp_path / "died")
     with (
-        pytest.raises(WorkerError, match=r"^a worker process was killed, or has crashed; [^\n]*$"),
+        pytest.raises(WorkerError, match=r"^a worker process was killed or crashed; [^\n]*$"),
         LazyPool(2) as pool,
     ):
         write_store(tmp_path / "store", StreamedText.of(files), load, "print", pool)

@@ -106,7 +106,7 @@ def test_what_is_not_there_is_named(tmp_path: Path) -> None:
     archive = packed(tmp_path / "a.zip", deu_txt=b"text", deep__x=b"")
     assert error_of(archive / "deu.tx").endswith("in the archive; did you mean 'deu.txt'?")
     assert error_of(archive / "deep").endswith(
-        f"is a directory in the archive; name its files, as {archive}/deep/*"
+        f"is a directory in the archive; name its files: {archive}/deep/*"
     )
     assert error_of(archive).endswith("is an archive; name a file in it: 'deu.txt', 'deep/x'")
     assert "there is no such file" in error_of(tmp_path / "b.zip" / "x")
@@ -117,7 +117,7 @@ def test_what_is_not_there_is_named(tmp_path: Path) -> None:
     [
         (lambda data: data[:-30], "damaged or cut-off archive"),
         (lambda data: data[:40] + b"\0" * 50 + data[90:], "damaged or cut-off archive"),
-        (lambda data: data.replace(b"\x08\x00", b"\x63\x00"), "or one of an unknown kind"),
+        (lambda data: data.replace(b"\x08\x00", b"\x63\x00"), "or unknown kind of archive"),
         (lambda _: b"no archive at all", "(File is not a zip file)"),
         (lambda _: b"", "(File is not a zip file)"),
     ],

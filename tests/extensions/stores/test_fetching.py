@@ -138,7 +138,7 @@ def test_an_interrupted_file_goes_on(web: Web, capfd: pytest.CaptureFixture[str]
     break_off(web, 300_000)
     assert fetch(web.url + "corpus.txt").read_bytes() == BODY
     assert web.requests == [GONE_ON]
-    assert "1 MB, of which 1 MB are there" in capfd.readouterr().err
+    assert "1 MB, 1 MB of them already here," in capfd.readouterr().err
 
 
 def test_a_whole_file_is_not_lost_while_it_is_put_away(
@@ -192,7 +192,7 @@ def test_a_server_that_is_busy_costs_nothing(web: Web) -> None:
 
 def test_another_file_than_the_one_that_is_meant_is_not_kept(web: Web, cache: Path) -> None:
     message = failure(web.url + "corpus.txt", "0" * 64)
-    assert f"(its SHA-256 begins {SHA256[:12]}, not {'0' * 12}), and was not kept" in message
+    assert f"(its SHA-256 begins {SHA256[:12]}, not {'0' * 12}), so it was not kept" in message
     assert not [path for path in cache.rglob("*") if path.is_file() and path.stat().st_size > 1000]
 
 
@@ -305,7 +305,7 @@ def test_a_redirect_shows_no_secret(web: Web) -> None:
 
 def test_a_redirect_to_no_url_is_an_error(web: Web) -> None:
     web.redirects["x"] = "https://[x/"
-    assert "it is no valid URL, or redirects to one that is not" in failure(web.url + "x")
+    assert "the URL, or one that it redirects to, is not valid" in failure(web.url + "x")
 
 
 @pytest.mark.parametrize(

@@ -178,7 +178,7 @@ def test_names_of_a_listing_lead_nowhere_else(store: Any, monkeypatch: pytest.Mo
 
     others = ["/bucket/out/x", "/other/in/x", "/bucket/in/deep/x", "https://elsewhere/in/x"]
     assert find("/bucket/in/x", *others) == ["memory://bucket/in/x"]
-    with pytest.raises(CorpusError, match="no file can be named like"):
+    with pytest.raises(CorpusError, match="an object with an unusable name"):
         find("/bucket/in/x", "/bucket/in/..")
     monkeypatch.setattr("transformer_cli.extensions.stores.objects._MAX_OBJECTS", 2)
     with pytest.raises(CorpusError, match="3 objects match, more than 2"):

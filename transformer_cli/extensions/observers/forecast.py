@@ -43,7 +43,7 @@ _ENOUGH_SECONDS = 8.0
 # Number of pairs that estimate the time of an evaluation; on a GPU, few take as long as many.
 _MEASURED = {"cpu": 64, "cuda": 1024, "mps": 256}
 _LONG = 3600  # seconds; users may want to shorten a longer training
-# The machine is loaded if a thread's share of CPU time is below this; on idle ones it is over 0.85.
+# The machine is loaded below this share of CPU time per thread; an idle machine has over 0.85.
 _LOADED = 0.75
 
 

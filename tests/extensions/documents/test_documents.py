@@ -60,8 +60,8 @@ def test_of_many_files_documents_are_filled(training: Training, tmp_path: Path) 
     ("options", "problem"),
     [
         (("-o", "x.po", "--n-best", "2"), "--n-best is for lines and tables"),
-        (("-o", "x.txt"), "-o: a document stays in its format"),
-        ((), "need a file for output"),
+        (("-o", "x.txt"), "-o: a document keeps its format"),
+        ((), "need an output file"),
         (("-o", "x.po", "--report", "x.po"), "-o and --report are both x.po"),
         (("-o", "x.po", "--report", "-"), "--report needs the name of a file"),
         (("-o", "x.po", "--report", "de.po"), "--report de.po: is the file that -i reads"),
@@ -144,15 +144,15 @@ def test_columns_of_a_page_do_not_overlap(page: Path, tmp_path: Path) -> None:
 
 def test_a_memory_is_for_documents(training: Training, tmp_path: Path) -> None:
     refused = run("translate", training.run, "--memory", "own.tsv", stdin=b"1\n", cwd=tmp_path)
-    assert_refused(refused, 2, "--memory is for files of text and documents")
+    assert_refused(refused, 2, "--memory is for text files and documents")
     (tmp_path / "x.txt").write_text("1\n")
     command = ("translate", training.run, "-i", "x.txt", "--memory", "own.tsv")
-    assert_refused(run(*command, cwd=tmp_path), 2, "need a file for output; name it with -o")
+    assert_refused(run(*command, cwd=tmp_path), 2, "need an output file; name it with -o")
 
 
 def test_lines_become_no_document(training: Training, tmp_path: Path) -> None:
     refused = run("translate", training.run, "-o", "x.po", stdin=PO.encode(), cwd=tmp_path)
-    assert_refused(refused, 2, "-o x.po: a document is made of a document only; give one of its")
+    assert_refused(refused, 2, "-o x.po: a document can only be made from a document; give an input of this")
     assert not any(tmp_path.iterdir())
 
 

@@ -46,7 +46,7 @@ def test_without_alignments_what_would_lose_tags_is_left(tmp_path: Path) -> None
     how = translating(can_align=False)
     data, result = filled(tmp_path / "x.xlf", XLIFF, how)
     assert data.decode() == XLIFF
-    assert "as --engine ctranslate2 aligns no words" in result.left[0]
+    assert "because --engine ctranslate2 aligns no words" in result.left[0]
     text = HEADER + 'msgid "of %s"\nmsgstr ""\n'
     written, result = filled(tmp_path / "x.po", text, how, marks_fuzzy=False)
     assert b'#, fuzzy\nmsgid "of %s"\nmsgstr "OF %S"' in written
@@ -147,7 +147,7 @@ def test_segments_that_change_the_structure_are_left(bad: set[int]) -> None:
 
 def test_a_filled_document_that_cannot_be_read_is_an_error() -> None:
     document = Unreadable(Source("a", b"b\nc\n", ("en", "de")))
-    with pytest.raises(InputError, match="a:1: damaged in the filled document, which is not"):
+    with pytest.raises(InputError, match="a:1: damaged in the filled document, so it is not"):
         fill(document, translating())
 
 

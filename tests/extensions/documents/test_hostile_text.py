@@ -51,7 +51,7 @@ def test_only_known_encodings_are_read(name: str, encoding: str, tmp_path: Path)
         messages.append(str(refused.value))
     for message in messages:
         assert message.startswith(str(path))
-        assert f"'{encoding}', which cannot be used; convert the file to UTF-8" in message
+        assert f"'{encoding}', which is not supported; convert the file to UTF-8" in message
         assert "\n" not in message
 
 

@@ -143,7 +143,7 @@ def test_a_page_without_a_charset_is_utf8(tmp_path: Path) -> None:
 def test_encoding_is_not_advised_where_a_document_declares_it(
     tmp_path: Path, name: str, data: bytes
 ) -> None:
-    with pytest.raises(InputError, match=r"not utf-8 .*; correct the encoding that it declares"):
+    with pytest.raises(InputError, match=r"not utf-8 .*; correct the declared encoding"):
         read(tmp_path / name, data)
 
 
@@ -167,7 +167,7 @@ def test_an_element_without_an_end_is_told(tmp_path: Path) -> None:
     text = "\ufeffHello<p>Use <code>foo</p><p>More text</p>"
     data, result = filled(tmp_path / "x.html", text)
     assert data.decode() == "\ufeffHELLO<p>USE <code>foo</p><p>More text</p>"
-    assert result.left == [f"{tmp_path}/x.html:1: all from <code> on, which has no end"]
+    assert result.left == [f"{tmp_path}/x.html:1: everything from <code> on, because it has no end tag"]
 
 
 def test_a_reference_of_thousands_of_digits_stays(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_text_is_translated(tmp_path: Path) -> None:
     data, result = filled(tmp_path / "x.md", PAGE)
     assert data.decode() == EXPECTED
     assert [line.split(":", 1)[1] for line in result.left] == [
-        "30: is HTML, which is left in Markdown"
+        "30: is HTML, which is not translated in Markdown"
     ]
 
 
@@ -256,7 +256,7 @@ def test_html_blocks_with_text_are_reported(tmp_path: Path) -> None:
     data, result = filled(tmp_path / "x.md", text)
     assert data.decode() == text
     assert [line.rpartition("x.md:")[2] for line in result.left] == [
-        "9: is HTML, which is left in Markdown"
+        "9: is HTML, which is not translated in Markdown"
     ]
 
 

@@ -151,14 +151,14 @@ def test_without_a_plural_rule_plurals_are_left(tmp_path: Path) -> None:
     text = header + 'msgid "a"\nmsgid_plural "b"\nmsgstr[0] ""\nmsgstr[1] ""\n'
     data, result = filled(tmp_path / "x.pot", text)
     assert data == text.encode()
-    assert result.summary()[-1].endswith("x.pot:8: no Plural-Forms in the header")
+    assert result.summary()[-1].endswith("x.pot:8: the header has no Plural-Forms")
 
 
 def test_a_plural_with_some_of_its_forms_is_told(tmp_path: Path) -> None:
     text = HEADER + 'msgid "a"\nmsgid_plural "b"\nmsgstr[0] "x"\nmsgstr[1] ""\n'
     data, result = filled(tmp_path / "x.po", text)
     assert data == text.encode()
-    assert result.summary()[-1].endswith("x.po:8: some forms of its plural are empty")
+    assert result.summary()[-1].endswith("x.po:8: some of its plural forms are empty")
 
 
 def test_a_language_with_three_forms_gets_three(tmp_path: Path) -> None:

@@ -224,7 +224,7 @@ def test_encodings_stay(tmp_path: Path, encoding: str) -> None:
             '<!DOCTYPE a [<!ENTITY b "c">]>' + STANDARD,
             r"x.xlf:1: the entity 'b'; a file with entities of its own is not read",
         ),
-        ("<a>" * 200, "x.xlf:1: elements that are nested more than 100 deep"),
+        ("<a>" * 200, "x.xlf:1: elements are nested more than 100 deep"),
     ],
 )
 def test_what_is_no_xliff_is_one_line(tmp_path: Path, text: str, problem: str) -> None:

@@ -176,7 +176,7 @@ def test_runs_of_one_name_are_told_apart(training: Training, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("options", "code", "fragments"),
     [
-        ([], 2, ["run alone", "transformer-cli evaluate "]),
+        ([], 2, ["is a single run", "transformer-cli evaluate "]),
         (["none"], 2, ["none: not a run directory"]),
         (["{}/"], 2, ["is named twice"]),
         (["{}/../run"], 2, ["is named twice"]),

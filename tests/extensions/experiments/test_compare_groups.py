@@ -119,7 +119,7 @@ def test_a_group_alone_has_mean_and_deviation(runs: Path) -> None:
     ("changes", "code", "fragments"),
     [
         (("seed: 2", "seed: 1"), 2, ["seed-1 and", "seed-2: both have seed 1"]),
-        (("d_ff: 32", "d_ff: 64"), 2, ["seed-1 and", "model.d_ff is 32 and 64", "but the seed"]),
+        (("d_ff: 32", "d_ff: 64"), 2, ["seed-1 and", "model.d_ff is 32 and 64", "only in the seed"]),
         (("epochs: 12", "epochs: 13"), 2, ["training.epochs is 12 and 13"]),
     ],
 )

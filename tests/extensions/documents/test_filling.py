@@ -1,4 +1,4 @@
-"""Segments: with their tags in slots, or placed by alignments, sentence by sentence."""
+"""Segments are filled sentence by sentence, with tags in slots or placed by alignments."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ XLIFF = """\
 
 
 def keep_tags(text: str) -> Line:
-    """Translate as a model with slots may do: tags are words."""
+    """Translate as a model with slots does: tags are words."""
     return Line(text.replace('a <x id="0"/>', '<x id="0"/> A'))
 
 
@@ -116,14 +116,14 @@ def test_soft_hyphens_are_ignored(tmp_path: Path, name: str, text: str, expected
 
 
 class Careless(LinesDocument):
-    """A format with faults: exclamation marks become line breaks."""
+    """A faulty format in which exclamation marks become line breaks."""
 
     def written(self, segment: Segment, text: str) -> str:
         return text.replace("!", "\n")
 
 
 class Unreadable(LinesDocument):
-    """A format that cannot read what it has written."""
+    """A format that cannot read its own output."""
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)

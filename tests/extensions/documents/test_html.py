@@ -1,4 +1,4 @@
-"""HTML: runs of text are translated, all else stays the same bytes."""
+"""HTML: runs of text are translated, and all other bytes stay the same."""
 
 from pathlib import Path
 
@@ -167,7 +167,7 @@ def test_an_element_without_an_end_is_told(tmp_path: Path) -> None:
     text = "\ufeffHello<p>Use <code>foo</p><p>More text</p>"
     data, result = filled(tmp_path / "x.html", text)
     assert data.decode() == "\ufeffHELLO<p>USE <code>foo</p><p>More text</p>"
-    assert result.left == [f"{tmp_path}/x.html:1: everything from <code> on, because it has no end tag"]
+    assert result.left == [f"{tmp_path}/x.html:1: everything from <code> on, which has no end"]
 
 
 def test_a_reference_of_thousands_of_digits_stays(tmp_path: Path) -> None:

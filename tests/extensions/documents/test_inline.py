@@ -1,4 +1,4 @@
-"""Tags that are taken out of a text and put into its translation."""
+"""Tags that are taken out of a text and placed in its translation."""
 
 import re
 from itertools import accumulate
@@ -105,7 +105,7 @@ def test_no_tag_is_lost_doubled_or_badly_nested(
     assert TAG.sub("", written).split() == translation.split() or "".join(
         TAG.sub("", written).split()
     ) == "".join(translation.split())
-    # Words stay apart, but for a tag that parts two words of the source without a space.
+    # Words stay apart, unless a tag separates two words of the source without a space.
     separating = {one.text for one in plain.tags if one.separates}
     shown = TAG.sub(lambda tag: " " * (tag[0] in separating), written)
     assert ends_of_words(translation) <= ends_of_words(shown)

@@ -1,4 +1,4 @@
-"""Markdown: what is text is translated, and what is markup stays."""
+"""Markdown: text is translated, and markup stays."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""A translation memory: exact matches are taken, fuzzy ones told, by a fake translator."""
+"""A translation memory: exact matches are used, and fuzzy ones shown, with a fake translator."""
 
 import re
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""PO files: what is filled, and that all else stays the same bytes."""
+"""PO files: untranslated entries are filled, and all other bytes stay the same."""
 
 import shutil
 import subprocess
@@ -51,7 +51,7 @@ def check_by_gettext(data: bytes, *command: str) -> None:
 
 
 def check_filled(tmp_path: Path, entry: str, expected: str, marks_fuzzy: bool = True) -> None:
-    """Fill an entry that stands between others, which must stay as they were."""
+    """Fill an entry between others, which must stay unchanged."""
     text = f"{HEADER}{DONE}{entry}\n{AFTER}"
     data, _ = filled(tmp_path / "x.po", text, marks_fuzzy=marks_fuzzy)
     written = data.decode()

@@ -1,4 +1,4 @@
-"""Subtitles: the text of cues is translated, and all else stays the same bytes."""
+"""Subtitles: the text of cues is translated, and all other bytes stay the same."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""XLIFF of several producers: what is filled and set, and that all else stays the same bytes."""
+"""XLIFF from several producers: targets are filled, and all other bytes stay the same."""
 
 # ruff: noqa: E501
 
@@ -17,7 +17,7 @@ from extensions.documents.fakes import Line, filled, read, reverse, translating
 from transformer_cli.base.errors import InputError
 from transformer_cli.extensions.documents.document import Filling
 
-# As Okapi writes it: segmented, with codes of its own.
+# As written by Okapi: segmented, with its own codes.
 OKAPI = """\
 <?xml version="1.0" encoding="UTF-8"?>
 <xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2" xmlns:okp="okapi-framework:xliff-extensions">
@@ -35,7 +35,7 @@ OKAPI = """\
 </file>
 </xliff>
 """
-# As Weblate writes it.
+# As written by Weblate.
 WEBLATE = """\
 <?xml version='1.0' encoding='utf-8'?>
 <xliff xmlns="urn:oasis:names:tc:xliff:document:1.2" version="1.2">
@@ -61,7 +61,7 @@ WEBLATE = """\
   </file>
 </xliff>
 """
-# After the examples of the standard, 2.1.
+# Based on the examples of the standard, 2.1.
 STANDARD = """\
 <xliff xmlns="urn:oasis:names:tc:xliff:document:2.0" version="2.1" srcLang="en">
  <file id="f1">
@@ -90,7 +90,7 @@ def fill_xliff(tmp_path: Path, text: str) -> str:
     return data.decode()
 
 
-# What else the standards have where something is put in.
+# Other elements that the standards allow where we insert something.
 CROWDED = """\
 <xliff xmlns="urn:oasis:names:tc:xliff:document:1.2" version="1.2"><file original="x" source-language="en" datatype="xml">
 <header><note>kept</note></header><body><group id="g"><context-group purpose="location"><context context-type="linenumber">3</context></context-group>
@@ -276,7 +276,7 @@ CUT = '<seg-source><mrk mtype="seg" mid="1">a b.</mrk> <mrk mtype="seg" mid="2">
 
 
 def fill_unit(tmp_path: Path, unit: str, form: str = FILE_1) -> tuple[str, list[str]]:
-    """Return a unit as it is filled with words in reverse order, and what was left."""
+    """Return a unit filled with words in reverse order, and the list of unfilled text."""
     data, result = filled(tmp_path / "x.xlf", form.format(unit), translating(reverse))
     start, end = form.split("{}")
     return data.decode().removeprefix(start).removesuffix(end), result.left
@@ -323,7 +323,7 @@ def test_a_target_with_the_tags_of_a_source_without_text_is_translated(tmp_path:
 def test_empty_segments_of_a_target_are_filled(tmp_path: Path, target: str, expected: str) -> None:
     unit = f'<trans-unit id="a"><source>a</source>{CUT}<target{{}}>{{}}</target></trans-unit>'
     assert fill_unit(tmp_path, unit.format("", target)) == (unit.format(STATE, expected), [])
-    # What people have translated stays even if they left the state as it was.
+    # People's translations stay even if the state was never updated.
     new = ' state="new"'
     assert fill_unit(tmp_path, unit.format(new, target)) == (unit.format(STATE, expected), [])
 

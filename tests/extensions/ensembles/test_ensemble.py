@@ -63,7 +63,7 @@ def test_a_model_with_itself_is_the_model(beam_size: int) -> None:
 
 
 def best_by_exhaustion(models: list[Transformer], src: Tensor, length: int) -> float:
-    """The greatest mean-probability product of any output of two tokens that ends."""
+    """Return the greatest mean-probability product of all two-token outputs that end."""
     ensemble = Ensemble(models)
     allowed = range(4, ensemble.tgt_size)
     best = float("-inf")

@@ -1,4 +1,4 @@
-"""Python programs, and models that are exchanged with other programs."""
+"""Python programs with models that are exchanged with other programs."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""``export --format ctranslate2`` and ``translate --engine ctranslate2`` as a user runs them."""
+"""``export --format ctranslate2`` and ``translate --engine ctranslate2``, as users run them."""
 
 import json
 import signal
@@ -27,7 +27,7 @@ def translated(path: Path, *options: str | Path, stdin: bytes = TEXT) -> str:
 
 @pytest.fixture(scope="module")
 def directory(training: Training, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What is exported of the trained run; look at it, and change nothing."""
+    """The exported trained run; tests must not change it."""
     path = tmp_path_factory.mktemp("export") / "exported"
     finished = export(training.run, path)
     assert (finished.code, finished.err) == (0, "")
@@ -60,7 +60,7 @@ def test_an_existing_empty_directory_is_filled(training: Training, tmp_path: Pat
     path.mkdir()
     assert export(training.run, path, "--checkpoint", "last", "--quantization", "int8").code == 0
     assert [each.name for each in tmp_path.iterdir()] == ["exported"]
-    # The model is hardly trained: some of its choices are close ones.
+    # The model is hardly trained, so some of its choices are close.
     numbers = b"".join(b"%d %d %d %d\n" % (a, b, a, b) for a in range(1, 7) for b in range(1, 7))
     ours = translated(training.run, "--checkpoint", "last", stdin=numbers).split("\n")
     theirs = translated(path, stdin=numbers).split("\n")
@@ -159,7 +159,7 @@ def test_several_translations_are_found_and_about_as_likely(
         assert our["line"] == their["line"]
         best, again = our["translations"][0], their["translations"][0]
         assert best["text"] == again["text"]
-        # What is never written has no share there.
+        # Tokens that are never written have no probability there.
         assert -1e-3 <= again["log_probability"] - best["log_probability"] < 0.2
 
 

@@ -1,4 +1,4 @@
-"""The facts of export formats, and what is done with them."""
+"""The facts of export formats, and how they are used."""
 
 import re
 from typing import cast

@@ -1,4 +1,4 @@
-"""Directories of models that are not what they should be: one line, and nothing is written."""
+"""Damaged or hostile model directories give a one-line error, and nothing is written."""
 
 import io
 import json
@@ -52,7 +52,7 @@ def model(tmp_path: Path) -> Path:
 
 
 def refuse(directory: Path) -> str:
-    """Import what is refused in one line; return it."""
+    """Import a model that is refused in one line; return the line."""
     with pytest.raises((ImportedModelError, TokenizerError)) as caught:
         import_directory(directory, directory.parent / "run")
     assert [path.name for path in directory.parent.iterdir()] == [directory.name]
@@ -71,7 +71,7 @@ def vocabulary(**changes: Any) -> Change:
 
 
 def vocabulary_piece(piece: str) -> Change:
-    """Another spelling of the language's code, an ordinary piece."""
+    """Spell the language code as an ordinary piece."""
     ids = {piece if token == ">>fra<<" else token: number for token, number in JOINT.items()}
     return lambda path: write_json(path / "vocab.json", ids)
 
@@ -262,7 +262,7 @@ def test_a_file_that_grows_is_refused(model: Path, monkeypatch: pytest.MonkeyPat
 
 
 class Evil:
-    """Makes a file when it is unpickled."""
+    """An object that creates a file when it is unpickled."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -278,7 +278,7 @@ def save_torch(model: Path, content: object, **options: Any) -> None:
 
 @pytest.fixture
 def _in_forks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read files of torch.save in forks: new processes would import torch again."""
+    """Read files of torch.save in forks, because new processes would import torch again."""
     if sys.platform != "win32":
         monkeypatch.setattr(weights, "subprocess", SimpleNamespace(run=read_in_fork))
 
@@ -352,7 +352,7 @@ def test_a_pytorch_file_that_expands_is_refused(model: Path) -> None:
 
 
 class Takes:
-    """Takes 1.5 GB when it is unpickled, by a function that torch.load allows."""
+    """An object that takes 1.5 GB when unpickled, by a function that torch.load allows."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (bytearray, (1_500_000_000,))
@@ -370,7 +370,7 @@ def test_a_pickle_cannot_take_memory(model: Path) -> None:
 
 
 def storage_of(numel: int) -> bytes:
-    """A pickle of one tensor, and its storage of 4 bytes, as an older torch wrote them."""
+    """Return a pickle of one tensor, and its storage of 4 bytes, as an older torch wrote them."""
     content = io.BytesIO()
     tensors = {"final_logits_bias": torch.zeros(1, numel)}
     torch.save(tensors, content, _use_new_zipfile_serialization=False)
@@ -468,7 +468,7 @@ def test_a_name_of_the_hub(
     config(model_type="t5")(model)
     with pytest.raises(ImportedModelError, match="model_type: found the text 't5'"):
         call("some/opus-mt-de-en", path)
-    # Nothing else was fetched.
+    # No other files were fetched.
     assert {each.name for each in snapshot.iterdir()} == {"config.json", "tokenizer_config.json"}
     config()(model)
     call("some/opus-mt-de-en", path)

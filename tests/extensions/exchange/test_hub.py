@@ -1,4 +1,4 @@
-"""A shared model: read like a run, by its sums; what was done to it is said in a line."""
+"""A shared model is read like a run, verified by checksums; damage gives a one-line error."""
 
 import json
 import os
@@ -35,7 +35,7 @@ SOURCE = b"x1 x2 x3 x4\nx3 x3\n\nx5 x1 x2\n"
 
 @pytest.fixture(scope="module")
 def exported(training: Training, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Look at it, and change nothing."""
+    """The shared model; tests must not change it."""
     directory = tmp_path_factory.mktemp("hub") / "model"
     finished = run("export", training.run, directory, "--format", "hub")
     assert (finished.code, finished.err) == (0, "")
@@ -44,7 +44,7 @@ def exported(training: Training, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 @pytest.fixture
 def own(exported: Path, tmp_path: Path) -> Path:
-    """A copy to do with as a test likes."""
+    """A copy that a test may change."""
     return shutil.copytree(exported, tmp_path / "model")
 
 
@@ -65,7 +65,7 @@ def change(path: Path, key: str, value: object) -> None:
 
 
 def make_sums_match(directory: Path) -> None:
-    """As who changes a file would."""
+    """Update the checksums, as a person who changes a file would."""
     config = directory / "config.json"
     change(config, "sha256.weights", sha256(directory / "model.safetensors"))
     change(config, "sha256.tokenizer", sha256(directory / "tokenizer" / "tokenizer.json"))
@@ -82,7 +82,7 @@ def test_the_layout_is_the_hubs(training: Training, exported: Path) -> None:
     assert config["transformer_cli_version"] == __version__
     assert config["src_vocab_size"] == config["tgt_vocab_size"] == 10
     kept = load_config(training.run / "config.yaml").model_dump(mode="json")
-    # The names of files without their directories.
+    # Compare filenames without directories.
     for pair in (kept["data"]["train"], kept["data"]["val"], *kept["data"]["test"].values()):
         pair.update({side: Path(pair[side]).name for side in ("src", "tgt")})
     assert config["settings"] == kept
@@ -134,7 +134,7 @@ def test_a_clone_of_a_repository_is_read(own: Path, tmp_path: Path) -> None:
 
 @pytest.mark.posix
 def test_a_snapshot_of_links_is_read(own: Path, tmp_path: Path) -> None:
-    """As huggingface_hub keeps what it fetches."""
+    """Arrange a fetched model as huggingface_hub does."""
     snapshot = tmp_path / "snapshot"
     (snapshot / "tokenizer").mkdir(parents=True)
     for path in own.rglob("*"):

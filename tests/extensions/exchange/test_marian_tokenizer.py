@@ -1,4 +1,4 @@
-"""Marian's tokenizers: transformers' own are compared in tests/extensions/exchange."""
+"""Marian's tokenizers; tests/extensions/exchange compares transformers' own."""
 
 import io
 from pathlib import Path
@@ -20,7 +20,7 @@ ENGLISH = ["A dog runs across the street.", "Two dogs sleep.", "The big bear cal
 
 
 def learn(lines: list[str], **options: Any) -> bytes:
-    """A model as Marian's: its only special pieces are <unk>, <s> and </s>."""
+    """A model like Marian's: its only special pieces are <unk>, <s> and </s>."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(lines * 10),
@@ -38,7 +38,7 @@ def pieces(model: bytes) -> list[str]:
 
 
 SRC, TGT = learn(GERMAN), learn(ENGLISH)
-# As in OPUS-MT, pieces of both sides are mixed; one of the source's is left out.
+# As in OPUS-MT, pieces of both sides are mixed; one source piece is left out.
 TABLE = Vocabulary([">>fra<<", *sorted({*pieces(SRC), *pieces(TGT)} - {"."})])
 
 

@@ -1,4 +1,4 @@
-"""Packages that extensions need and that are missing: each is named with its advice."""
+"""Errors about missing packages that extensions need: each names the package and the fix."""
 
 from pathlib import Path
 

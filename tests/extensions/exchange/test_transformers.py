@@ -83,14 +83,14 @@ class Exported:
 
 @pytest.fixture(scope="module")
 def library() -> Any:
-    """The package; importing it takes seconds, which only these tests are to wait for."""
+    """The package; importing it takes seconds, so only these tests should wait for it."""
     transformers = pytest.importorskip("transformers")
     transformers.utils.logging.disable_progress_bar()
     return transformers
 
 
 def spm(**settings: Any) -> bytes:
-    """A model whose ids of special tokens are another program's."""
+    """A model with another program's ids for special tokens."""
     model = io.BytesIO()
     trainer: Any = sentencepiece.SentencePieceTrainer
     trainer.train(
@@ -137,7 +137,7 @@ def exported(
         data=ToyData(kind="toy"),
         tokenizer=tokenizer,
         model=ModelConfig(**SMALL | settings),
-        # The longest output has ten tokens, whatever its source.
+        # The longest output has ten tokens, for any source.
         decoding=DecodingConfig(beam_size=beam_size, length_penalty=0.0, max_length_ratio=1e-3),
     )
     torch.manual_seed(7)
@@ -146,7 +146,7 @@ def exported(
         for weight in model.parameters():  # biases and norms too, which begin as 0 and 1
             weight.add_(torch.randn_like(weight) / 2)
         if beam_size > 1:
-            # So that some hypotheses end.
+            # Make some hypotheses end.
             model.output.bias[EOS_ID] += 1.0 if config.model.norm == "pre" else 3.0
     trained = TrainedModel(config, sides, model, Path("step-00000001"), "sum")
     check_transformers(config, sides)
@@ -187,7 +187,7 @@ def test_text_is_the_same(exported: Exported) -> None:
     outputs = exported.model.generate(**batch)
     found = exported.tokenizer.batch_decode(outputs, skip_special_tokens=True)
     if trained.config.decoding.beam_size > 1:
-        # At the limit, transformers ranks unfinished hypotheses with those that have ended.
+        # At the limit, transformers ranks unfinished hypotheses with finished ones.
         ended = (outputs == EOS_ID).any(dim=1).tolist()
         assert any(ended)
         expected, found = ([*compress(texts, ended)] for texts in (expected, found))

@@ -1,4 +1,4 @@
-"""Which runs compare, on what text, and what is said of them."""
+"""Which runs can be compared on which text, and the reports about them."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -43,7 +43,7 @@ def on_files(
     tgt: Sequence[str] = TGT,
     **changes: Any,
 ) -> ComparedRun:
-    """A compared_run whose own files, named after it, are its only test split, 'news'."""
+    """A compared run whose only test split, 'news', consists of files named after it."""
     pair = {}
     for side, lines in (("src", src), ("tgt", tgt)):
         path = directory / f"{name}.{side}"
@@ -128,7 +128,7 @@ def test_a_split_that_one_run_lacks_is_told_with_the_run(tmp_path: Path) -> None
 
 
 def save(run: ComparedRun, directory: Path) -> Path:
-    """Write the run's settings, as any run has them."""
+    """Write the run's settings, as in any run."""
     path = directory / run.name
     initialize_run(RunDirectory(path), run.config)
     return path
@@ -144,7 +144,7 @@ def test_one_runs_split_is_a_text_for_all(tmp_path: Path) -> None:
 
 
 def with_test(run: ComparedRun, name: str) -> ComparedRun:
-    """The same with its validation pairs as another test split."""
+    """The same with its validation pairs as an additional test split."""
     data = run.config.data
     assert isinstance(data, FilesData)
     return compared_run(run.name, data=data.model_copy(update={"test": {name: data.val}}))
@@ -156,7 +156,7 @@ def test_names_of_splits_may_have_colons_too(tmp_path: Path) -> None:
     runs = [with_test(on_files(tmp_path, "a"), "b:val"), compared_run("copy")]
     named = f"{save(other, tmp_path / 'x:y')}:c:d"
     assert load_texts(runs[:1], [named]) == [(named, ParallelText(["sechs"], ["six"]))]
-    # A split goes before a run.
+    # A split's name takes precedence over a run's.
     assert load_texts(runs[:1], ["b:val"]) == [("b:val", ParallelText(SRC, TGT))]
     with pytest.raises(CorpusError, match="--split runs/a:b:val compares all runs on it"):
         load_texts(runs, ["b:val"])

@@ -56,7 +56,7 @@ def _distill(directory: Path, *options: str, before: Hook = fork_commands) -> pr
 
 @pytest.fixture(scope="module")
 def distilled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory where a distillation was left alone: look at it, and change nothing."""
+    """A directory with an undisturbed distillation; tests must not change it."""
     directory = tmp_path_factory.mktemp("distilled")
     _write(directory)
     finished = _distill(directory)
@@ -68,7 +68,7 @@ def distilled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _sums(directory: Path) -> dict[str, str]:
-    """Texts, translations and the last weights, of which one bit must not differ."""
+    """Texts, translations and the last weights, which must be identical bit by bit."""
     out = directory / "runs" / "distill" / "file"
     paths = [path for part in ("text", "forward", "back") for path in (out / part).glob("*")]
     for run in (directory / "runs" / "teacher", out / "student"):
@@ -130,7 +130,7 @@ KILLS: dict[str, tuple[str, Hook]] = {
 
 
 def _kill_in(command: str, hook: Hook | None) -> None:
-    # Chunks of a few lines, so that some are on disk.
+    # Use chunks of a few lines, so that some are on disk.
     from transformer_cli.inference import translator
 
     translator.CHUNK_LINES = 32
@@ -178,7 +178,7 @@ def test_what_has_changed_is_done_again_and_all_that_follows(
     assert "translate forward train: started again because search changed\n" in again.err
     assert not {"train runs/teacher", "text", "score teacher-1"} & set(stages)
     assert {path: path.stat().st_mtime_ns for path in before} == before
-    # The student that was finished is kept.
+    # The finished student is kept.
     student = Path("runs/distill/file/student")
     [earlier] = re.findall(r"; the earlier one is now (.*)\n", again.err)
     assert re.fullmatch(rf"{student}\.\d{{4}}-\d\d-\d\d", earlier)

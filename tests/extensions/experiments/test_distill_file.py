@@ -1,4 +1,4 @@
-"""A distillation's file: what it says, and each mistake as one line with its place."""
+"""A distillation file: its content, and each mistake as one line with its place."""
 
 from datetime import date
 from pathlib import Path
@@ -129,7 +129,7 @@ def test_settings_are_the_same_wherever_the_project_lies(
     here = _describe(directory, text)
     monkeypatch.chdir(directory / "sub")
     assert _describe(directory, text) == here
-    # As if the version that wrote this had another setting.
+    # As if the writing version had another setting.
     assert _describe(directory, f"{text}training: {{accumulate: 1}}\n") == here
     assert _describe(directory, f"{text}training: {{accumulate: 2}}\n") != here
 

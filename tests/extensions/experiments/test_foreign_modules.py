@@ -1,4 +1,4 @@
-"""Python files of a foreign working directory are imported by no job of an experiment."""
+"""No job of an experiment imports Python files from a foreign working directory."""
 
 import shutil
 from collections.abc import Callable

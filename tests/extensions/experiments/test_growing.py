@@ -54,12 +54,9 @@ def test_what_cannot_be_is_refused(own_run: Path, tmp_path: Path) -> None:
         (("--add", few), "--add: needs --from RUN; add it"),
         (("--from", own_run), "--from: needs new text to adapt the run to; add --add FILE"),
         (("a.yaml", "--from", own_run, "--add", few), "--from: cannot be used with CONFIG"),
-        (
-            ("--from", own_run, "--add", few, "--overwrite"),
-            "--from: cannot be used with --overwrite",
-        ),
+        (("--from", own_run, "--add", few, "--overwrite"), "cannot be used with --overwrite"),
         (("a.yaml", "--max-loss", "1"), "--max-loss: needs --from RUN; add it"),
-        (("--from", own_run, "--add", few), "--add: 19 pairs; at least 20"),
+        (("--from", own_run, "--add", few), "--add: 19 pairs; give at least 20"),
         (("--from", own_run, "--add", text), f"{text}: expected TMX, PO, or TSV of two columns"),
         (("--from", own_run, "--add", "x.csv"), "columns are separated by tabs, so save it as TSV"),
     ):

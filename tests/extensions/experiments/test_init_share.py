@@ -1,4 +1,4 @@
-"""The average with the initial weights: what it is, and that it survives resuming."""
+"""The average with the initial weights: its values, and that it survives resuming."""
 
 from itertools import islice
 
@@ -41,7 +41,7 @@ SIDE = TokenArray.from_sentences(
 
 
 def trainer_of(weights: int = 1) -> Trainer:
-    """A trainer of a new model, with its weights drawn by the seed ``weights``."""
+    """A trainer of a new model, whose weights are drawn with the seed ``weights``."""
     model = build_model(SETTINGS.model, TOKENS, TOKENS, PAD_ID, weights)
     return Trainer(model, EncodedText(SIDE, SIDE), SETTINGS, torch.float32)
 

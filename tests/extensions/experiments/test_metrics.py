@@ -56,7 +56,7 @@ def test_without_case_no_score_is_repeated() -> None:
 
 
 def test_a_metric_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All that scores, compares and shows reads the registry: here chrF++ is added to it."""
+    """All code that scores, compares and shows reads the registry; this adds chrF++ to it."""
     from sacrebleu.metrics.chrf import CHRF
 
     plus = Metric("chrf++", "chrF++")

@@ -1,4 +1,4 @@
-"""The runner on one directory: every job once, whatever happens to its process."""
+"""The runner on one directory: it runs every job once, whatever happens to its process."""
 
 import random
 import shutil

@@ -31,7 +31,7 @@ evaluate: [test]
 
 @dataclass(frozen=True)
 class Grid:
-    """A sweep to be."""
+    """A sweep that has not run yet."""
 
     dropouts: list[float]
     num_seeds: int
@@ -51,14 +51,14 @@ class Grid:
 
 @dataclass(frozen=True)
 class Swept:
-    """A sweep that was left alone, and what it said: look at it, and change nothing."""
+    """A sweep that ran undisturbed, and its output; tests must not change it."""
 
     grid: Grid
     path: Path
     out: str
 
     def validation_bleus(self) -> dict[str, list[float]]:
-        """Best validation BLEU of each run by point, read by other means than ours."""
+        """Best validation BLEU of each run by point, read without our own code."""
         found: dict[str, list[float]] = {}
         for point in self.grid.points:
             found[point] = []

@@ -1,4 +1,4 @@
-"""A sweep's file: what it says, and each mistake as one line with its place."""
+"""A sweep file: its content, and each mistake as one line with its place."""
 
 import re
 from pathlib import Path

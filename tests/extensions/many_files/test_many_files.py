@@ -1,4 +1,4 @@
-"""Many files translated into a directory: each as it would be alone, and none of them twice."""
+"""Many files translated into a directory: each as if alone, and none twice."""
 
 import gzip
 import json
@@ -109,7 +109,7 @@ def translate(
 def killed_before(
     training: Training, here: Path, attribute: str, call: int = 1, where: str = MANY
 ) -> Finished:
-    """Run again; reaching a call of a function of many_files would kill it."""
+    """Run again; a call of a function of many_files would kill it."""
     return translate(training, here, before=partial(signalled_at, where, attribute, call))
 
 
@@ -120,7 +120,7 @@ def visible(directory: Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def expected(training: Training, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """What ``translate`` writes of each file alone."""
+    """The output of ``translate`` for each file alone."""
     directory = tmp_path_factory.mktemp("alone")
     data = {}
     for name, text in {**TEXTS, "e.txt.gz": TEXTS["a.txt"]}.items():
@@ -153,7 +153,7 @@ def test_each_file_is_what_it_would_be_alone(
 def test_a_pattern_names_some(training: Training, here: Path, expected: dict[str, bytes]) -> None:
     assert translate(training, here, inputs="in/?.txt").code == 0
     assert visible(here / "out") == {name: expected[name] for name in TEXTS}
-    # More of them, in the same directory.
+    # More files, in the same directory.
     assert translate(training, here, inputs=str(here / "i?" / "*")).code == 0
     assert visible(here / "out") == expected
 
@@ -221,7 +221,7 @@ def test_what_has_changed_is_translated_again(
     assert translate(training, here).code == 0
     (here / "in" / "a.txt").write_text(TEXTS["c.txt"])
     (here / "out" / "d.txt").unlink()
-    # Two are written, and a third would kill it.
+    # Two files are written, and a third would kill it.
     finished = killed_before(training, here, "write", 3, where=LINES)
     assert finished.err == "translated 2 of 5 files; already there: 3\n"
     assert visible(here / "out") == {**expected, "a.txt": expected["c.txt"]}
@@ -343,7 +343,7 @@ def test_a_bad_file_does_not_keep_others_from_being_translated(
 
 
 class _Killing(Executor):
-    """A cluster whose workers a file kills."""
+    """A cluster in which a file kills its workers."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = Future()
@@ -533,7 +533,7 @@ def test_what_someone_saves_while_workers_translate_is_kept(
     assert path.read_text() == "someone's\n"
     new = path.with_name(f"{name}.new")
     assert str(caught.value).endswith(f"what was to be written is kept in {new}")
-    # Another worker may have written the same bytes. What is replaced keeps its mode.
+    # Another worker may have written the same bytes. A replaced file keeps its mode.
     path.chmod(0o640)
     for text in ("older\n", new.read_text()):
         path.write_text(text)

@@ -39,7 +39,7 @@ def test_a_full_disk_is_one_line(
 ) -> None:
     log = EventLog.open(tmp_path / "tensorboard", metrics, start_time=1000.0)
     log = replace(log, path=Path("/dev/full"))
-    # Which would be refused, as every device is.
+    # It would be refused, like every device.
     monkeypatch.setattr("transformer_cli.runs.metrics_log.open_regular", Path.open)
     with pytest.raises(RunError, match=r"^/dev/full: cannot be written: No space left on device; "):
         log.append(RECORD)

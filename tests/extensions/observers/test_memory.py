@@ -1,4 +1,4 @@
-"""What a training holds is counted from shapes, and what cannot be held is refused."""
+"""A training's memory is counted from shapes, and a training that does not fit is refused."""
 
 from pathlib import Path
 from typing import Any
@@ -110,7 +110,7 @@ def test_limits_of_all_groups_above_hold(tmp_path: Path) -> None:
 def test_limits_of_version_1(tmp_path: Path) -> None:
     root, own = tmp_path / "cgroup", tmp_path / "own"
     own.write_text("5:cpu,cpuacct:/a\n4:memory:/docker/a:b\n0::/\n")
-    # In a container, the group is seen in the root's place.
+    # In a container, its own group appears as the root.
     group(root, "memory", memory__limit_in_bytes="7000")
     assert list(cgroup_limits(own, root)) == [7000]
 

@@ -1,4 +1,4 @@
-"""The learning rate of a run that goes on to another end."""
+"""The learning rate of a run that continues to a new last step."""
 
 import math
 from pathlib import Path
@@ -16,7 +16,7 @@ D_MODEL = 512
 def jump(
     kind: str, step: int, old: int = 4, new: int = 8, **more: int
 ) -> tuple[float, float] | None:
-    """Of a run of 10 steps an epoch."""
+    """For a run with 10 steps per epoch."""
     warmup = 1 if kind == "inverse_sqrt" else 0
     then, now = (
         TrainingConfig.model_validate(
@@ -58,7 +58,7 @@ def test_the_summary_warns(tmp_path: Path) -> None:
     first = run(*command)
     assert (first.code, "warning" in first.err) == (0, False)
     longer = ("--set", "training.epochs=16")
-    # 1e-3 (1 - (61 - 10) / (80 - 10)) by the new end, at which it is 0
+    # 1e-3 (1 - (61 - 10) / (80 - 10)) by the new end, where it is 0
     warning = (
         "\nwarning       the learning rate jumps from 0 at step 60 to 0.000271 at step 61 "
         "because the linear schedule now ends at step 80; to start another run from these weights "

@@ -1,4 +1,4 @@
-"""What people see of a training: event files, a summary, and a dry run's."""
+"""What users see of a training: event files, its summary, and a dry run's summary."""
 
 import json
 import os
@@ -30,7 +30,7 @@ LONG = ("--set", "training.epochs=24")
 
 
 def assert_events_are_the_records(run_dir: Path) -> None:
-    """One event file, and in it each curve that metrics.jsonl has, point by point."""
+    """There is one event file, with each curve of metrics.jsonl, point by point."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     records = [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
@@ -49,7 +49,7 @@ def assert_events_are_the_records(run_dir: Path) -> None:
         for tag in events.Tags()["scalars"]
     }
     assert found == {tag: points for tag, points in expected.items() if points}
-    # In time, they are as far from each other as they are in training.
+    # Their distances in time are the same as in training.
     assert {each["kind"] for each in records} == {*CURVES, "session"}
     times = [event.wall_time for event in events.Scalars("validation/loss")]
     seconds = [each["seconds"] for each in records if each["kind"] == "validation"]
@@ -148,7 +148,7 @@ SUMMARY = {
 
 def test_training_begins_with_a_summary(training: Training) -> None:
     before, _, _ = training.finished.err.partition("step 20/60")
-    # So short a training is not worth a forecast.
+    # Such a short training is not worth a forecast.
     assert rows(before) == SUMMARY
 
 
@@ -264,7 +264,7 @@ def test_ranks_try_steps_by_themselves(config: Path) -> None:
 
 
 def leave_room(size: int) -> None:
-    """Let the process take so many bytes more than it has."""
+    """Limit the process to this many additional bytes."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     import resource
 
@@ -278,7 +278,7 @@ def leave_room(size: int) -> None:
     "sizes",
     [
         ["d_model=1048576", "d_ff=1048576"],
-        # Many small ones: the first of them could be made.
+        # Many small layers: the first ones would fit.
         ["d_model=4096", "num_encoder_layers=100", "num_decoder_layers=100"],
     ],
 )

@@ -1,4 +1,4 @@
-"""What Python programs use: small, typed, light to import, and without side effects."""
+"""The interface for Python programs: small, typed, quick to import, and without side effects."""
 
 import json
 import re

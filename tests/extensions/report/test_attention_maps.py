@@ -1,4 +1,4 @@
-"""Attention maps against the model's own numbers."""
+"""Attention maps compared with the model's own numbers."""
 
 from dataclasses import replace
 
@@ -56,7 +56,7 @@ def test_tensors_are_made_on_the_models_device() -> None:
     translator = random_translator()
     with watch_operations() as watched:
         compute_attention_maps(translator, "5 6 7")
-    # Follows its table of positions, or is copied by the search.
+    # It depends on its table of positions, or the search copies it.
     assert {place.partition(" in ")[2].partition(":")[0] for place in watched.unplaced} <= {
         "model/transformer.py",
         "inference/search.py",

@@ -1,4 +1,4 @@
-"""Doubtful translations: what tells them, the second search, and what is written instead."""
+"""Doubtful translations: how they are found, the second search, and the text written instead."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Secrets that no message shows."""
+"""No message shows secrets."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Files in zip archives: read as if they were unpacked, and no archive is trusted."""
+"""Files in zip archives are read as if they were unpacked, and no archive is trusted."""
 
 import io
 import zipfile

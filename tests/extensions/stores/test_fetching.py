@@ -1,4 +1,4 @@
-"""Files of the web: fetched once, gone on with, and never another than the one that is meant."""
+"""Files from the web are fetched once, resumed, and never replaced by another file."""
 
 import gzip
 import hashlib
@@ -29,7 +29,7 @@ SHA256 = hashlib.sha256(BODY).hexdigest()
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache, and no way to any host but loopback."""
+    """An empty cache, with access to no host except loopback."""
     monkeypatch.setenv("TRANSFORMER_CLI_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     return tmp_path / "cache" / "fetched"
@@ -43,7 +43,7 @@ def web() -> Iterator[Web]:
 
 
 def failure(url: str, sha256: str | None = None) -> str:
-    """The message of a fetch that fails: one line, and no file is taken for a good one."""
+    """The message of a fetch that fails: one line, and no file is taken for a valid one."""
     with pytest.raises(CorpusError) as error:
         fetch(url, sha256)
     assert "\n" not in str(error.value)

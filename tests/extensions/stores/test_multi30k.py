@@ -22,7 +22,7 @@ FILES = {
 }
 DIRECTORY = Path("data/multi30k")
 
-# Taken before empty_project, below, hides them from every test.
+# Read these variables before empty_project, below, hides them from every test.
 PUBLISHED_SHA256 = multi30k.SHA256
 PUBLISHED_URL = multi30k.BASE_URL
 PUBLISHED_DIRECTORIES = [
@@ -32,7 +32,7 @@ PUBLISHED_DIRECTORIES = [
 
 @pytest.fixture(autouse=True)
 def empty_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty current directory, tiny published files, and no way to any host but loopback."""
+    """An empty current directory, tiny published files, and access to no host except loopback."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MULTI30K_DIR", raising=False)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
@@ -65,7 +65,7 @@ def put(directory: Path, *names: str) -> None:
 
 
 def files_here() -> list[str]:
-    """Every file below the current directory, by its path."""
+    """Every file in the current directory, by its path."""
     return sorted(str(path) for path in Path().rglob("*") if path.is_file())
 
 

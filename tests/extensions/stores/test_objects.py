@@ -1,4 +1,4 @@
-"""Objects: what is read from a store is what a file would give, and no name leads elsewhere."""
+"""Objects in a store read like files, and no name leads outside."""
 
 import pickle
 from collections.abc import Callable, Iterator
@@ -31,7 +31,7 @@ registry = import_module("fsspec.registry")
 
 @pytest.fixture
 def store() -> Iterator[Any]:
-    """Yield a store in memory, empty."""
+    """Yield an empty store in memory."""
     memory.MemoryFileSystem.store.clear()
     memory.MemoryFileSystem.pseudo_dirs[:] = [""]
     yield fsspec.filesystem("memory")

@@ -1,4 +1,4 @@
-"""Objects of a store that translate reads, and an S3 on the loopback for all of it."""
+"""Commands that read objects from a store, with an S3 server on loopback."""
 
 import os
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ TEXTS = {"a.txt": "1 2 3 4\n\n4 3 2\n", "b.txt": "", "c.txt": "2 2\n3 4 5 6\n1\n
 
 @pytest.fixture
 def memory() -> Iterator[Any]:
-    """Yield a store in memory, empty."""
+    """Yield an empty store in memory."""
     store = fsspec.filesystem("memory")
     store.store.clear()
     yield store
@@ -76,7 +76,7 @@ def address() -> Iterator[str]:
 
 @pytest.fixture
 def s3(address: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """An S3 with an empty bucket, which this process uses too."""
+    """An S3 server with an empty bucket, which this process uses too."""
     for name in ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "")  # so that they are as before afterwards
     monkeypatch.setenv("AWS_DEFAULT_REGION", "")

@@ -1,4 +1,4 @@
-"""Tokenizers made elsewhere: by their own libraries, and by ours."""
+"""Tokenizers made elsewhere, in their own libraries and in ours."""
 
 import base64
 import io
@@ -144,7 +144,7 @@ FILES = ["default.model", "t5.model", *(f"{name}.json" for name in MAKERS)]
 
 @pytest.fixture(scope="module")
 def taken(made: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tokenizer]:
-    """The tokenizers of all of them."""
+    """The tokenizers of all these files."""
     where = tmp_path_factory.mktemp("taken")
     return {name: learn(config_of(made / name), where / name).src for name in FILES}
 
@@ -230,7 +230,7 @@ def test_all_ids_can_be_written(taken: dict[str, Tokenizer], name: str) -> None:
 
 
 def words(tokenizer: Tokenizer, line: str) -> list[str]:
-    """A line's words, put together from its tokens."""
+    """A line's words, joined from its tokens."""
     return "".join(map(tokenizer.token, tokenizer.encode(line))).replace("▁", " ").split()
 
 
@@ -335,7 +335,7 @@ def test_sampled_subwords_are_the_same_text(taken: dict[str, Tokenizer]) -> None
     assert [tokenizer.decode(ids) for ids in sampled] == GERMAN[:2]
 
 
-# --- files that are no good -----------------------------------------------------------------------
+# --- unusable files -------------------------------------------------------------------------------
 
 
 def changed(**parts: Any) -> bytes:

@@ -1,4 +1,4 @@
-"""Settings of tokenizers made elsewhere that do not fit, as one line."""
+"""Invalid settings of tokenizers made elsewhere, each reported in one line."""
 
 import pytest
 from pydantic import ValidationError

@@ -122,7 +122,7 @@ class HtmlDocument(Document):
                 run = self._read_event(run, event, end)
         self._end_run(run)
         if left is not None:
-            problem = f"everything from <{left.name[:40]}> on, because it has no end tag"
+            problem = f"everything from <{left.name[:40]}> on, which has no end"
             self.leave(self._line(left.start), problem)
 
     def _read_event(self, run: list[_Piece], event: _Event, end: int) -> list[_Piece]:

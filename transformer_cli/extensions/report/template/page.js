@@ -9,7 +9,7 @@ function unpacked(kind) {
   return kind.weights;
 }
 
-/* Weights from 0 to 1 of one head, or the mean of all of a layer's: query -> key -> weight. */
+/* Weights (0 to 1) of one head, or the mean of all heads of a layer: query -> key -> weight. */
 function weightsOf(kind, layer, head) {
   const bytes = unpacked(kind);
   const rows = kind.queries.length, columns = kind.keys.length;

@@ -68,6 +68,7 @@ def test_norwegian_is_a_language_and_paths_start_here() -> None:
             "x.yaml:4: training.q: unknown key; an extension that has it may be missing; "
             f"{registry.describe_installed()}",
         ),
+        ("training:\n  decoding: {}\n", "x.yaml:4: training.decoding: unknown key"),
         (
             "training:\n  schedule:\n    kind: noam\n    warm_up: 3\n",
             "x.yaml:6: training.schedule.warm_up: unknown key for kind 'noam'; "

@@ -108,7 +108,8 @@ def _explain_unknown(section: type[Section], keys: tree.Keys, is_config: bool) -
     if section is Config:
         allowed.insert(0, tree.BASE)
     place = tree.join_keys(keys[:-1])
-    same = {key for key in list_settings() if key.endswith(f".{name}")} if is_config else set()
+    settings = set(list_settings()) if is_config else set()
+    same = {key for key in settings if key.endswith(f".{name}")}
     # Which keys those of data have is a matter of their kinds.
     known = [key for key in same if not (place.startswith("data") and key.startswith("data."))]
     text = f"unknown key for kind '{kind_of(section)}'" if "kind" in allowed else "unknown key"
@@ -117,7 +118,8 @@ def _explain_unknown(section: type[Section], keys: tree.Keys, is_config: bool) -
         return f"{text}; did you mean '{meant}'?"
     if len(allowed) <= _MAX_KEYS_LISTED:
         text += f"; the keys are {', '.join(allowed)}"
-    if section.place is not None and not same:
+    is_elsewhere = any(name in key.split(".") for key in settings)  # a section, say
+    if section.place is not None and not is_elsewhere:
         text += f"; an extension that has it may be missing; {registry.describe_installed()}"
     return text
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -215,22 +216,36 @@ def test_settings_of_the_search_are_those_of_the_command(translator: Translator,
 def test_a_call_is_searched_by_an_engine_for_its_settings(
     training: Training, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    translator = Translator.load(training.run, device="cpu")
-    asked = []
+    load = Translator._get
+    used = []
 
     def choose(run: RunDirectory, options: ComputeOptions, **others: object) -> str:
-        asked.append(options.search)
-        return "torch"
+        return "torch" if "length_penalty" in options.search else "other"
+
+    def get(translator: Translator, engine: str) -> Any:
+        used.append(engine)
+        return load(translator, "torch")
 
     monkeypatch.setattr("transformer_cli.extensions.python_api.translator.choose_engine", choose)
-    for _ in range(2):
-        translator.translate(LINES, beam_size=3, length_penalty=2.5)
-    assert asked == [{"beam_size": 2, "length_penalty": 2.5}]
+    monkeypatch.setattr(Translator, "_get", get)
+    translator = Translator.load(training.run, device="cpu")
+    translator.translate(LINES, beam_size=3)
+    translator.translate(LINES, length_penalty=2.5)
+    assert used == ["other", "other", "torch"]
 
 
-def test_a_setting_that_is_none_of_the_search_is_refused(translator: Translator) -> None:
-    with pytest.raises(TypeError, match=r"translate\(\) got an unexpected .* 'max_length_ratio'"):
-        translator.translate(LINES, max_length_ratio=3.0)
+@pytest.mark.parametrize("name", DecodingConfig.options())
+def test_a_model_that_is_loaded_needs_its_run_no_more(own_run: Path, name: str) -> None:
+    translator = Translator.load(own_run, device="cpu")
+    shutil.rmtree(own_run)
+    _, most = DecodingConfig.bounds(name)
+    assert len(translator.translate(LINES, **{name: most})) == len(LINES)
+
+
+@pytest.mark.parametrize("name", ["max_length_ratio", "n_best", "alignments", "method"])
+def test_what_is_no_setting_of_the_search_is_refused(translator: Translator, name: str) -> None:
+    with pytest.raises(TypeError, match=rf"translate\(\) got an unexpected .* '{name}'"):
+        translator.translate(LINES, **{name: 3})
 
 
 def test_numbers_less_than_one_are_refused(translator: Translator) -> None:

@@ -1,23 +1,22 @@
 """What changes the text of each epoch, and the settings that ask for it.
 
 A new change is a field of ``AugmentationSettings``, and what ``find_changes`` yields for it.
+Commands that only read settings import this module, so numpy is imported where text is changed.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from transformer_cli.base import registry
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Probability, Section, setting
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig, TokenizerSection
-from transformer_cli.data.store import EncodedStore, EncodedText, TokenArray
 from transformer_cli.text.protocol import Tokenizers
 
 with lazy_imports():
+    from transformer_cli.data import store as stores
     from transformer_cli.extensions.augmentation import bpe_dropout
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ def _may_have_merges(tokenizer: TokenizerSection) -> bool:
 
 
 def find_changes(
-    config: Config, tokenizers: Tokenizers, store: EncodedStore
+    config: Config, tokenizers: Tokenizers, store: "stores.EncodedStore"
 ) -> Iterator[tuple[str, "Augmentation"]]:
     """Yield what the settings ask for, each with what it changes: words, subwords or rows."""
     training = config.training
@@ -84,8 +83,10 @@ class Concatenation:
     probability: float
     max_length: int
 
-    def __call__(self, text: EncodedText, seed: int) -> EncodedText:
+    def __call__(self, text: "stores.EncodedText", seed: int) -> "stores.EncodedText":
         """Return the pairs in fewer, longer rows, drawn with ``seed``."""
+        import numpy as np
+
         random = np.random.Generator(np.random.PCG64(seed))
         # One draw a batch: its pairs are of similar length, so that its rows stay so.
         longest = max(int(side.max(initial=1)) for side in text.lengths)
@@ -93,9 +94,9 @@ class Concatenation:
         if pairs < 2:
             return text
         shuffled = text.take(random.permutation(len(text)))
-        return EncodedText(*(_join(side, pairs) for side in (shuffled.src, shuffled.tgt)))
-
-
-def _join(side: TokenArray, sentences: int) -> TokenArray:
-    # Rows are told apart by their offsets alone; the last row may have fewer sentences.
-    return TokenArray(side.ids, np.append(side.offsets[:-1:sentences], side.offsets[-1]))
+        # Rows are told apart by their offsets alone; the last row may have fewer sentences.
+        src, tgt = (
+            stores.TokenArray(side.ids, np.append(side.offsets[:-1:pairs], side.offsets[-1]))
+            for side in (shuffled.src, shuffled.tgt)
+        )
+        return stores.EncodedText(src, tgt)

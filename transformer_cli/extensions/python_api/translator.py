@@ -7,7 +7,7 @@ import ctypes
 import os
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from numbers import Integral, Real
 from pathlib import Path
@@ -44,17 +44,26 @@ class Translator:
     """
 
     def __init__(self, run: RunDirectory, checkpoint: str, options: ComputeOptions) -> None:
-        self._run, self._options = run, options
-        self._chosen: dict[tuple[Any, ...], str] = {}
-        engine, _ = self._choose(), self._choose(prefers_torch=True)  # fail before long work
+        # Choose here, because the run may have been moved when a call gives a setting.
+        values = {name: DecodingConfig.bounds(name)[1] for name in DecodingConfig.options()}
+        searches = {"": {}, **{name: {name: value} for name, value in values.items()}}
+        self._engines = {
+            (name, prefers_torch): choose_engine(
+                run,
+                replace(options, search={"beam_size": 2, **search}),  # any call may set a beam
+                prefers_torch=prefers_torch,
+            )
+            for name, search in searches.items()
+            for prefers_torch in (False, True)
+        }
         if not (run.exported or run.only_engine):
             # Use one checkpoint for both engines, even if training replaces the best one meanwhile.
             checkpoint = str(find_checkpoint(run.checkpoints, checkpoint).absolute())
-        self._checkpoint = checkpoint
+        self._run, self._checkpoint, self._options = run, checkpoint, options
         self._weights = ""  # their checksum, once they are loaded
         self._loaded: dict[str, TextTranslator[SearchEngine]] = {}
         self._turn = threading.Lock()
-        self._config = self._get(engine).config
+        self._config = self._get(self._choose(False, {})).config
         _LOADED.add(self)
 
     @classmethod
@@ -142,11 +151,11 @@ class Translator:
         translated = self._translate(
             "translate",
             lines,
+            search,
             beam_size=beam_size,
             batch_tokens=batch_tokens,
             tag=tag,
             prefixes=prefixes,
-            **search,
         )
         return [best.text for best, *_ in translated]
 
@@ -178,19 +187,20 @@ class Translator:
         return self._translate(
             "translate_n_best",
             lines,
+            search,
             n_best,
             alignments,
             beam_size=beam_size,
             batch_tokens=batch_tokens,
             tag=tag,
             prefixes=prefixes,
-            **search,
         )
 
     def _translate(
         self,
         method: str,
         lines: Iterable[str],
+        search: Mapping[str, Any],
         n_best: int | None = None,
         alignments: bool = False,
         *,
@@ -198,11 +208,11 @@ class Translator:
         batch_tokens: int | None,
         tag: str | None,
         prefixes: Iterable[str] | None,
-        **search: Any,
     ) -> list[list[Translation]]:
         """Check a method's arguments, and translate; with ``n_best`` None, compute no scores."""
-        for name in search.keys() - DecodingConfig.options().keys():
-            raise TypeError(f"Translator.{method}() got an unexpected keyword argument {name!r}")
+        if unknown := [name for name in search if name not in DecodingConfig.options()]:
+            problem = f"got an unexpected keyword argument '{unknown[0]}'"
+            raise TypeError(f"Translator.{method}() {problem}")
         search = {"beam_size": beam_size, "batch_tokens": batch_tokens, **search}
         for name, value in search.items():
             if value is not None:
@@ -221,7 +231,7 @@ class Translator:
         needing_torch = ["prefixes"] * (starts is not None) + ["alignments"] * alignments
         has_scores = n_best is not None or bool(needing_torch)
         with self._turn:
-            loaded = self._get(self._choose(has_scores, **search))
+            loaded = self._get(self._choose(has_scores, search))
             if needing_torch and loaded.engine.name != "torch":
                 exported = self._run.only_engine
                 lack = f"reads no model exported for {exported.facts['reader']}" if exported else ""
@@ -247,16 +257,11 @@ class Translator:
                 translator = with_alignments(translator)
             return translator.translate_lines(texts, n_best)
 
-    def _choose(self, prefers_torch: bool = False, **search: Any) -> str:
-        """Return the name of the engine for settings of the search; any call may ask for a beam."""
-        asked = {
-            key: search[key] for key in DecodingConfig.options() if search.get(key) is not None
-        }
-        which = (prefers_torch, *asked.items())
-        if which not in self._chosen:
-            options = replace(self._options, search={"beam_size": 2, **asked})
-            self._chosen[which] = choose_engine(self._run, options, prefers_torch=prefers_torch)
-        return self._chosen[which]
+    def _choose(self, prefers_torch: bool, search: Mapping[str, Any]) -> str:
+        """Return the name of the engine for a call: torch if one of its settings needs it."""
+        given = [name for name in DecodingConfig.options() if search.get(name) is not None]
+        engines = [self._engines[name, prefers_torch] for name in ("", *given)]
+        return "torch" if "torch" in engines else engines[0]
 
     def _get(self, engine: str) -> TextTranslator[SearchEngine]:
         """Return the loaded translator of an engine; load it on first use."""

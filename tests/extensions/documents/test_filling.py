@@ -42,7 +42,7 @@ def test_text_that_looks_like_a_tag_is_left_where_tags_have_slots(tmp_path: Path
     assert "has text that looks like one of its tags" in result.left[0]
 
 
-def test_without_alignments_what_would_lose_tags_is_left(tmp_path: Path) -> None:
+def test_without_alignments_segments_that_would_lose_tags_are_left(tmp_path: Path) -> None:
     how = translating(can_align=False)
     data, result = filled(tmp_path / "x.xlf", XLIFF, how)
     assert data.decode() == XLIFF
@@ -65,7 +65,7 @@ def test_missing_numbers_are_reported(tmp_path: Path) -> None:
     assert [one.has_to_be_read for one in result.fillings if one] == [True, False, False]
 
 
-def test_what_is_filled_and_what_is_left_add_up(tmp_path: Path) -> None:
+def test_filled_and_left_segments_add_up(tmp_path: Path) -> None:
     _, result = filled(tmp_path / "x.html", "<p>3 < 4 dogs</p><p>dog</p>")
     assert result.summary()[0] == "filled 1 of 2 segments"
     assert result.summary()[1].startswith("left 1; first: ")

@@ -130,7 +130,7 @@ def test_lost_doubled_and_crossing_tags_are_seen() -> None:
         assert not are_tags_kept(source, text)
 
 
-def test_what_clung_to_punctuation_does_not_cling_to_words() -> None:
+def test_a_tag_at_punctuation_does_not_cling_to_words() -> None:
     links = ((0, 0), (2, 2), (3, 1), (4, 3))
     written = translate("of (<x/>, <y/>; or) z", lambda _: Line("o z r e", links))
     assert written == "o <x/> z <y/> r e"

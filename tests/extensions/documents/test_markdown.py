@@ -145,7 +145,7 @@ def as_it_is(text: str) -> Line:
 @pytest.mark.parametrize(
     "text", ["as (`b`) as", "one of (`a`, `b`,`c`), or", 'a "`b`", <<c@d.e>>.', "a [b (c)](d)."]
 )
-def test_what_is_around_tags_stays_there(tmp_path: Path, text: str) -> None:
+def test_text_around_tags_stays_there(tmp_path: Path, text: str) -> None:
     assert filled(tmp_path / "x.md", text, translating(as_it_is))[0].decode() == text
 
 

@@ -109,7 +109,7 @@ CROWDED_2 = """\
 
 @pytest.mark.skipif("XLIFF_SCHEMAS" not in os.environ, reason="needs the standard's schemas")
 @pytest.mark.parametrize("text", [OKAPI, WEBLATE, CROWDED, STANDARD, CROWDED_2])
-def test_what_is_filled_is_valid(tmp_path: Path, text: str) -> None:
+def test_filled_files_are_valid(tmp_path: Path, text: str) -> None:
     directory = Path(os.environ["XLIFF_SCHEMAS"])
 
     class Local(etree.Resolver):  # type: ignore[misc]  # lxml has no types
@@ -138,7 +138,7 @@ def test_segmented_units_are_filled_segment_by_segment(tmp_path: Path) -> None:
     assert fill_xliff(tmp_path, OKAPI) == expected
 
 
-def test_states_are_set_and_what_is_translated_stays(tmp_path: Path) -> None:
+def test_states_are_set_and_translations_stay(tmp_path: Path) -> None:
     state = 'state="needs-review-translation" state-qualifier="mt-suggestion"'
     expected = (
         WEBLATE.replace("'en'", "'en'")
@@ -189,7 +189,7 @@ def test_notes_go_where_the_schemas_have_them(tmp_path: Path) -> None:
         assert "exact-match" in written or "transformer-cli:memory" in written
 
 
-def test_what_translate_toolkit_writes_is_read_by_it_again(tmp_path: Path) -> None:
+def test_translate_toolkit_reads_its_own_files_again(tmp_path: Path) -> None:
     store: Any = xliff.xlifffile(sourcelanguage="en", targetlanguage="de")
     store.addsourceunit("Open %s\nnow")
     unit = store.addsourceunit("x")
@@ -227,7 +227,7 @@ def test_encodings_stay(tmp_path: Path, encoding: str) -> None:
         ("<a>" * 200, "x.xlf:1: elements are nested more than 100 deep"),
     ],
 )
-def test_what_is_no_xliff_is_one_line(tmp_path: Path, text: str, problem: str) -> None:
+def test_an_invalid_xliff_file_gives_one_line(tmp_path: Path, text: str, problem: str) -> None:
     with pytest.raises(InputError, match=problem):
         read(tmp_path / "x.xlf", text)
 
@@ -387,7 +387,7 @@ def test_translate_is_inherited_and_overridden(tmp_path: Path, form: str) -> Non
     ]
 
 
-def test_a_part_of_a_unit_that_is_not_translated_may_be(tmp_path: Path) -> None:
+def test_part_of_an_untranslated_unit_may_be_translated(tmp_path: Path) -> None:
     source = 'a <mrk id="1" translate="yes">b c</mrk> d'
     unit = f'<unit id="u"{NO}><segment{{}}><source>{source}</source>{{}}</segment></unit>'
     target = '<target>a <mrk id="1" translate="yes">c b</mrk> d</target>'
@@ -400,7 +400,7 @@ def test_a_part_of_a_unit_that_is_not_translated_may_be(tmp_path: Path) -> None:
     assert fill_unit(tmp_path, unit.format(""))[0] == expected
 
 
-def test_what_is_not_translated_may_span_segments(tmp_path: Path) -> None:
+def test_untranslated_text_may_span_segments(tmp_path: Path) -> None:
     source = '<segment><source>a <sm id="1" translate="no"/>b</source>{}</segment><ignorable><source> </source></ignorable>'
     unit = f'<unit id="u">{source}<segment><source> c d<em startRef="1"/> e f</source>{{}}</segment></unit>'
     written, left = fill_unit(tmp_path, unit.format("", ""), FILE_2)

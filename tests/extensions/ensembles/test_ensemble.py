@@ -38,7 +38,7 @@ def test_probabilities_are_the_mean_of_the_models() -> None:
 
 @pytest.mark.long
 @torch.inference_mode()
-def test_steps_are_those_of_all_positions_at_once() -> None:
+def test_steps_equal_all_positions_at_once() -> None:
     ensemble = Ensemble(make_models(2))
     state = ensemble.init_state(SRC)
     whole = ensemble.hidden_states(SRC, TGT_IN)

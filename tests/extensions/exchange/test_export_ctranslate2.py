@@ -91,7 +91,7 @@ def test_a_translation_goes_on_with_its_own_engine_only(
 
 
 @pytest.mark.posix
-def test_nothing_is_left_of_an_export_that_is_stopped(training: Training, tmp_path: Path) -> None:
+def test_a_stopped_export_leaves_nothing(training: Training, tmp_path: Path) -> None:
     stop = partial(
         signal_at,
         "transformer_cli.extensions.exchange.to_ctranslate2",
@@ -103,7 +103,7 @@ def test_nothing_is_left_of_an_export_that_is_stopped(training: Training, tmp_pa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_cannot_be_exported_is_refused(
+def test_a_run_that_cannot_be_exported_is_refused(
     training: Training, directory: Path, tmp_path: Path
 ) -> None:
     nowhere = tmp_path / "no" / "where"
@@ -133,7 +133,7 @@ def test_an_exported_model_is_no_run(directory: Path, tmp_path: Path) -> None:
     assert_refused(export(directory, tmp_path / "new"), 1, "is exported for CTranslate2")
 
 
-def test_what_needs_our_own_model_is_refused(
+def test_options_that_need_our_own_model_are_refused(
     training: Training, directory: Path, tmp_path: Path
 ) -> None:
     options = ("--alignments", tmp_path / "links", "--prefix-file", "-")

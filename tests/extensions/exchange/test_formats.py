@@ -28,7 +28,7 @@ def test_the_page_has_a_row_for_each_format() -> None:
         assert ("rmsnorm" in text) == limited, name
 
 
-def test_what_a_reader_cannot_compute_is_refused() -> None:
+def test_a_model_that_a_reader_cannot_compute_is_refused() -> None:
     facts = {"reader": "A reader", "values": "norm: pre, post; activation: relu, gelu"}
     entry = registry.Entry("fake", "fakes", facts, "fakes")
     tokenizers = cast(Tokenizers, None)  # only a format's own check looks at them

@@ -335,7 +335,7 @@ def test_a_pytorch_file_gives_the_same_run(model: Path, zipped: bool) -> None:
         ),
     ],
 )
-def test_what_a_pytorch_file_cannot_hold(model: Path, content: object, message: str) -> None:
+def test_other_pytorch_files_are_refused(model: Path, content: object, message: str) -> None:
     save_torch(model, content)
     assert message in refuse(model)
 
@@ -488,7 +488,7 @@ def test_a_name_of_the_hub(
         call(snapshot, other, "--revision", "x")
 
 
-def test_what_is_no_model_is_named(model: Path) -> None:
+def test_a_directory_without_a_model_is_named(model: Path) -> None:
     other = model.parent / "runs" / "other"
     config(model_type="transformer-cli")(model)
     with pytest.raises(ImportedModelError, match="was exported with --format hub; use it directly"):
@@ -507,7 +507,7 @@ def test_what_is_no_model_is_named(model: Path) -> None:
     assert not other.parent.exists()
 
 
-def test_where_a_run_cannot_be(model: Path) -> None:
+def test_places_where_a_run_cannot_be(model: Path) -> None:
     with pytest.raises(UsageError, match=r"vocab\.json is not a directory; give another name"):
         call(model, model / "vocab.json" / "runs" / "a")
     with pytest.raises(UsageError, match="the model's directory; choose another place"):

@@ -169,7 +169,7 @@ def test_who_writes_to_a_run_refuses_it(own: Path, training: Training, tmp_path:
     assert sorted(own.rglob("*")) == before
 
 
-def test_a_full_disk_is_told_in_a_line(training: Training, tmp_path: Path) -> None:
+def test_a_full_disk_gives_one_line(training: Training, tmp_path: Path) -> None:
     directory = tmp_path / "model"
     finished = run("export", training.run, directory, "--format", "hub", before=_with_little_room)
     assert_refused(finished, 1, str(directory), "File too large")
@@ -304,7 +304,7 @@ HARM: dict[str, tuple[Callable[[Path], object], int, str]] = {
 
 @pytest.mark.long_cases
 @pytest.mark.parametrize("harm", HARM)
-def test_harm_is_told_in_a_line(own: Path, harm: str) -> None:
+def test_damage_gives_one_line(own: Path, harm: str) -> None:
     do, code, fragment = HARM[harm]
     do(own)
     with pytest.raises(TransformerCliError) as told:
@@ -314,13 +314,13 @@ def test_harm_is_told_in_a_line(own: Path, harm: str) -> None:
     assert fragment in str(told.value)
 
 
-def test_harm_is_told_on_the_command_line(own: Path) -> None:
+def test_damage_is_reported_on_the_command_line(own: Path) -> None:
     cut(own / "model.safetensors")
     finished = run("translate", own, stdin=SOURCE)
     assert_refused(finished, 1, f"{own}/model.safetensors: damaged", "get the model again")
 
 
-def test_the_card_tells_what_it_is_and_how_good(training: Training, exported: Path) -> None:
+def test_the_card_describes_the_model_and_its_scores(training: Training, exported: Path) -> None:
     card = (exported / "README.md").read_text()
     front = front_matter(card)
     records = map(json.loads, (training.run / "metrics.jsonl").read_text().splitlines())
@@ -352,7 +352,7 @@ def test_a_damaged_line_of_the_measurements_is_passed_over(own_run: Path, tmp_pa
     assert "BLEU" in (tmp_path / "new" / "README.md").read_text()
 
 
-def test_multi30ks_licence_is_told() -> None:
+def test_multi30ks_licence_is_mentioned() -> None:
     config = Config(data=Multi30kData(kind="multi30k"), tokenizer=WordsConfig(kind="words"))
     card = model_card(
         "mine",
@@ -398,7 +398,7 @@ def test_settings_that_differ_from_the_defaults_are_listed() -> None:
     ]
 
 
-def test_where_files_lay_is_nobodys_business(tmp_path: Path, training: Training) -> None:
+def test_paths_of_files_stay_private(tmp_path: Path, training: Training) -> None:
     pairs = {}
     for number, split in enumerate("abc", start=1):
         for lang in ("de", "en"):
@@ -437,7 +437,7 @@ def test_names_of_others_choosing_are_text_on_a_card() -> None:
     assert "license" not in front_matter(card)
 
 
-def test_a_card_of_ones_own_files_asks_what_they_are() -> None:
+def test_a_card_of_own_files_asks_for_a_description() -> None:
     pair = FilePair(src=Path("/home/me/a.de"), tgt=Path("/home/me/a.en"))
     data = FilesData(kind="files", src_lang="de", tgt_lang="en", train=pair, val=pair)
     config = Config(data=data, tokenizer=WordsConfig(kind="words", lowercase=True))
@@ -455,7 +455,7 @@ def test_a_card_of_ones_own_files_asks_what_they_are() -> None:
     assert "writes lower case" in card
 
 
-def test_settings_lose_paths_and_the_sums_of_what_was_fetched() -> None:
+def test_settings_lose_paths_and_checksums_of_fetched_files() -> None:
     data = FilesData.model_validate(
         {
             "kind": "files",

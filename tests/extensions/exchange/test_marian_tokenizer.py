@@ -69,7 +69,7 @@ def test_a_language_code_is_one_token(directory: Path) -> None:
     assert TABLE.id(">>fra<<") not in src.encode("Ein >>fra<< Hund")
 
 
-def test_what_has_spaces_is_no_language_code(directory: Path) -> None:
+def test_text_with_spaces_is_not_a_language_code(directory: Path) -> None:
     src = load_tokenizers(directory).src
     assert "Ein Hund" in src.decode(src.encode(">> Ein Hund << läuft"))
 
@@ -82,7 +82,7 @@ def test_a_character_of_the_other_side_has_its_id(directory: Path) -> None:
 
 
 @pytest.mark.long
-def test_merges_are_dropped_where_the_model_has_some(tmp_path: Path) -> None:
+def test_merges_are_dropped_if_the_model_has_some(tmp_path: Path) -> None:
     model = learn(GERMAN, model_type="bpe", vocab_size=80)
     tokenizer = MarianTokenizer(model, Vocabulary([">>fra<<", *pieces(model)]), tmp_path)
     subwords = Subwords(tokenizer)

@@ -34,7 +34,7 @@ from cli.test_missing_packages import (
         ),
     ],
 )
-def test_what_an_extension_needs(
+def test_packages_that_an_extension_needs(
     training: Training, tmp_path: Path, package: str, command: list[str], advice: str
 ) -> None:
     refuse(training, tmp_path, package, command, advice)

@@ -151,7 +151,7 @@ def test_a_trained_models_logits_are_ours(training: Training, sessions: Sessions
     np.testing.assert_allclose(sessions.logits(src, tgt_in), expected, atol=1e-4, rtol=0)
 
 
-def test_the_documented_search_writes_what_ours_does(
+def test_the_documented_search_writes_the_same_as_ours(
     training: Training, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     snippet, *_ = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
@@ -189,7 +189,7 @@ def test_the_documented_use_of_subwords_works(
     assert [len(ids) for ids in expected] == [12, 18, 34]
 
 
-def test_the_description_tells_what_the_graphs_take_and_give(
+def test_the_description_has_the_graphs_inputs_and_outputs(
     training: Training, sessions: Sessions
 ) -> None:
     about = json.loads((sessions.directory / "onnx.json").read_text())

@@ -212,7 +212,7 @@ def test_ids_of_lines_and_texts_of_ids_are_the_same(exported: Exported) -> None:
         assert text.replace("\n", " ").strip() == sides.tgt.decode(ids).strip()
 
 
-def test_what_transformers_saves_has_our_weights(exported: Exported, tmp_path: Path) -> None:
+def test_files_that_transformers_saves_have_our_weights(exported: Exported, tmp_path: Path) -> None:
     exported.model.save_pretrained(tmp_path)
     saved = load_file(tmp_path / "model.safetensors")
     found = from_transformers(saved, exported.trained.config.model)
@@ -222,7 +222,7 @@ def test_what_transformers_saves_has_our_weights(exported: Exported, tmp_path: P
 
 
 @pytest.mark.long_cases
-def test_what_is_exported_is_imported_the_same_and_exported_again(
+def test_an_exported_model_is_imported_unchanged_and_exported_again(
     exported: Exported, tmp_path: Path
 ) -> None:
     copy = shutil.copytree(exported.directory, tmp_path / "copy")

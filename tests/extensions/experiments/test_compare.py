@@ -188,7 +188,7 @@ def test_runs_of_one_name_are_told_apart(training: Training, tmp_path: Path) -> 
         ),
     ],
 )
-def test_what_does_not_compare_is_refused(
+def test_runs_that_cannot_be_compared_are_refused(
     own_run: Path, other: Path, options: Sequence[str], code: int, fragments: Sequence[str]
 ) -> None:
     filled = [option.format(own_run, other=other) for option in options]

@@ -123,7 +123,7 @@ def test_a_group_alone_has_mean_and_deviation(runs: Path) -> None:
         (("epochs: 12", "epochs: 13"), 2, ["training.epochs is 12 and 13"]),
     ],
 )
-def test_what_is_no_group_is_refused(
+def test_an_invalid_group_is_refused(
     runs: Path, changes: tuple[str, str], code: int, fragments: Sequence[str]
 ) -> None:
     change(runs / "a" / "seed-2", *changes)
@@ -131,7 +131,7 @@ def test_what_is_no_group_is_refused(
     assert_refused(refused, code, *fragments)
 
 
-def test_what_is_missing_or_unfinished_is_refused(runs: Path) -> None:
+def test_missing_or_unfinished_runs_are_refused(runs: Path) -> None:
     for path in (runs / "b").iterdir():
         change(path, "epochs: 10", "epochs: 11")
     refused = run("compare", "runs/a", "runs/b", *LAST, cwd=runs.parent)

@@ -67,7 +67,7 @@ def on_files(
         (["runs/a/", "./b"], ["a", "b"]),
     ],
 )
-def test_names_are_as_short_as_tells_runs_apart(paths: list[str], names: list[str]) -> None:
+def test_names_are_as_short_as_possible_and_unique(paths: list[str], names: list[str]) -> None:
     assert distinct_names([Path(path) for path in paths]) == names
 
 
@@ -117,7 +117,7 @@ def test_another_text_is_refused_in_one_line_with_both_names(
     assert "\n" not in message
 
 
-def test_a_split_that_one_run_lacks_is_told_with_the_run(tmp_path: Path) -> None:
+def test_a_split_that_one_run_lacks_is_reported_with_the_run(tmp_path: Path) -> None:
     runs = [on_files(tmp_path, "a"), compared_run("b")]
     said = r"^runs/b: data\.kind toy has no split 'news'; --split runs/a:news compares"
     for order in (runs, runs[::-1]):

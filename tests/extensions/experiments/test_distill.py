@@ -163,9 +163,7 @@ def test_killed_in_each_stage_it_ends_in_the_same_bytes(distilled: Path, tmp_pat
     assert _sums(tmp_path) == _sums(distilled)
 
 
-def test_what_has_changed_is_done_again_and_all_that_follows(
-    distilled: Path, tmp_path: Path
-) -> None:
+def test_changed_stages_and_all_later_ones_run_again(distilled: Path, tmp_path: Path) -> None:
     directory = tmp_path / "copy"
     shutil.copytree(distilled, directory)
     teacher = directory / "runs" / "teacher"
@@ -238,7 +236,7 @@ def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:
     process.assert_refused(refused, 2, "contains files, but no distill.json")
 
 
-def test_a_failed_stage_is_told(tmp_path: Path) -> None:
+def test_a_failed_stage_is_reported(tmp_path: Path) -> None:
     _write(tmp_path)
     with (tmp_path / "teacher.yaml").open("a") as file:
         file.write("  max_length: 1\n")
@@ -254,7 +252,7 @@ def test_a_failed_stage_is_told(tmp_path: Path) -> None:
     )
 
 
-def test_a_dry_run_tells_the_stages_and_writes_nothing(tmp_path: Path) -> None:
+def test_a_dry_run_lists_the_stages_and_writes_nothing(tmp_path: Path) -> None:
     _write(tmp_path, FILE + LONGER)
     before = sorted(tmp_path.rglob("*"))
     dry = _distill(tmp_path, "--dry-run")

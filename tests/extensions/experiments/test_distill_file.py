@@ -57,7 +57,7 @@ def _refusal(directory: Path, text: str) -> str:
     return str(caught.value).removeprefix(path.as_posix())
 
 
-def test_configurations_are_looked_for_beside_the_file(directory: Path) -> None:
+def test_configs_are_searched_next_to_the_file(directory: Path) -> None:
     path = directory / "sub" / "file.yaml"
     path.write_text(
         "teachers: [../de_en.yaml]\nback: {teachers: [../en_de.yaml]}\nstudent: ../de_en.yaml\n"
@@ -69,7 +69,7 @@ def test_configurations_are_looked_for_beside_the_file(directory: Path) -> None:
     assert [each.read for each in distillation.directions] == ["src", "tgt"]
 
 
-def test_the_student_depends_on_what_it_reads_alone(
+def test_the_student_depends_only_on_its_inputs(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = directory / "file.yaml"
@@ -90,7 +90,7 @@ def test_the_student_depends_on_what_it_reads_alone(
     assert student.inputs() != before
 
 
-def test_the_student_has_the_terms_of_its_file_and_no_sums_of_what_was_fetched(
+def test_the_student_has_its_files_terms_and_no_checksums_of_fetched_files(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sums = f"sha256: [{'a' * 64}, {'b' * 64}]"
@@ -150,7 +150,7 @@ def test_sources_are_the_same_wherever_they_lie(directory: Path) -> None:
     assert describe("there/x.tsv, weight: 2") != plain
 
 
-def test_of_added_text_weights_and_tags_count_beside_the_text(directory: Path) -> None:
+def test_weights_and_tags_of_added_text_count_too(directory: Path) -> None:
     def describe(more: str) -> dict[str, str]:
         text = CONFIG.format(src="de", tgt="en")
         added = f"\n  more: [{{src: c, tgt: d{more}}}]"
@@ -186,7 +186,7 @@ def test_two_files_with_one_run_are_refused(directory: Path) -> None:
     assert "has the same run runs/de_en as " in _refusal(directory, text)
 
 
-def test_what_would_fail_after_hours_is_told_at_once(directory: Path) -> None:
+def test_errors_that_would_come_after_hours_are_reported_at_once(directory: Path) -> None:
     (directory / "imported.yaml").write_text(
         "data: {kind: imported, src_lang: de, tgt_lang: en}\ntokenizer: {kind: words}\n"
     )
@@ -305,11 +305,11 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("text", MISTAKES)
-def test_a_mistake_is_told_with_its_place(directory: Path, text: str) -> None:
+def test_a_mistake_is_reported_with_its_place(directory: Path, text: str) -> None:
     assert _refusal(directory, text).startswith(MISTAKES[text])
 
 
-def test_a_teacher_that_is_no_configuration_has_to_be_a_run(directory: Path) -> None:
+def test_a_teacher_that_is_not_a_config_must_be_a_run(directory: Path) -> None:
     path = directory / "file.yaml"
     path.write_text("teachers: [runs/nowhere]\nstudent: de_en.yaml\n")
     with pytest.raises(RunError, match="runs/nowhere: not a run directory"):

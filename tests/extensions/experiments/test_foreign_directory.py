@@ -64,7 +64,7 @@ def distilled(training: Training, tmp_path: Path) -> Path:
 
 @pytest.mark.long_cases
 @pytest.mark.parametrize("kind", ["link", "pipe", "zero"])
-def test_what_is_written_to_has_nothing_but_files(swept: Path, distilled: Path, kind: str) -> None:
+def test_directories_for_output_contain_only_files(swept: Path, distilled: Path, kind: str) -> None:
     """Each file and subdirectory is checked before anything is written."""
     checks: dict[Path, tuple[Callable[[], object], str]] = {
         swept: (partial(SweepDirectory(swept).check, "auto"), "sweep.json"),

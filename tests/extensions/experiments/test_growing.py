@@ -16,7 +16,7 @@ from transformer_cli.runs.directory import RunDirectory
     ("old", "new"),
     [("runs/a", "runs/a+1"), ("runs/a+1", "runs/a+2"), ("a+9", "a+10"), ("c++", "c+++1")],
 )
-def test_a_grown_run_lies_beside_the_old_one(old: str, new: str) -> None:
+def test_a_grown_run_is_next_to_the_old_one(old: str, new: str) -> None:
     assert next_run(Path(old)) == Path(new)
 
 
@@ -46,7 +46,7 @@ def test_a_run_is_accepted_if_it_gains_and_loses_little(
         assert not path.exists()
 
 
-def test_what_cannot_be_is_refused(own_run: Path, tmp_path: Path) -> None:
+def test_wrong_options_are_refused(own_run: Path, tmp_path: Path) -> None:
     few, text = tmp_path / "few.tsv", tmp_path / "text.de"
     few.write_text("1 2\t1 2\n" * 19)
     for arguments, said in (

@@ -38,7 +38,7 @@ def translations_of(groups: Sequence[int], good: float = 0.5) -> list[list[list[
 # --- by independent computation -------------------------------------------------------------------
 
 
-def test_scores_and_signatures_are_those_of_evaluate() -> None:
+def test_scores_and_signatures_equal_evaluates() -> None:
     translations = translations_of((3, 2))
     compared = compare_groups(translations, REFERENCES)
     expected = [[score(each, REFERENCES) for each in group] for group in translations]
@@ -80,7 +80,7 @@ def test_shares_of_sentences_are_the_jackknifes() -> None:
     assert stats.sem(shares) == pytest.approx(expected)
 
 
-def test_where_sentences_do_not_matter_it_is_welchs_test() -> None:
+def test_if_sentences_do_not_matter_it_is_welchs_test() -> None:
     from scipy import stats
 
     # Each seed has the same points in all sentences, so only seeds vary.
@@ -93,7 +93,7 @@ def test_where_sentences_do_not_matter_it_is_welchs_test() -> None:
     assert found.half_width == pytest.approx((interval.high - interval.low) / 2, rel=0.01)
 
 
-def test_where_seeds_do_not_matter_it_is_the_paired_test_over_sentences() -> None:
+def test_if_seeds_do_not_matter_it_is_the_paired_test_over_sentences() -> None:
     from scipy import stats
 
     rng = np.random.default_rng(5)
@@ -159,7 +159,7 @@ def test_single_runs_have_scores_and_differences_only(monkeypatch: pytest.Monkey
         assert (found.half_width, found.p_value, found.p_holm) == (None, None, None)
 
 
-def test_a_single_run_beside_groups_leaves_their_test_as_it_is() -> None:
+def test_a_single_run_among_groups_does_not_change_their_test() -> None:
     groups = translations_of((3, 1, 3))
     _, single, beside = compare_groups(groups, REFERENCES)["bleu"].groups
     _, alone = compare_groups([groups[0], groups[2]], REFERENCES)["bleu"].groups

@@ -126,7 +126,7 @@ def test_systems_that_say_nothing_are_equally_bad() -> None:
 
 
 @pytest.mark.parametrize("lowercase", [False, True])
-def test_a_score_alone_has_the_interval_that_it_has_beside_others(lowercase: bool) -> None:
+def test_a_single_score_has_the_same_interval_as_among_others(lowercase: bool) -> None:
     measured = measure(BLEU(lowercase=lowercase), GOOD, REFERENCES)
     beside = paired_bootstrap([BAD, GOOD], REFERENCES, BLEU(lowercase=lowercase))
     assert measured.half_width == pytest.approx(beside[1].half_width)

@@ -123,7 +123,7 @@ def test_the_test_split_is_scored_as_evaluate_does(swept: Swept) -> None:
             assert f" {mean:.2f} ± {deviation:.2f} " in line
 
 
-def test_a_run_is_what_train_makes_of_the_same_settings(swept: Swept, tmp_path: Path) -> None:
+def test_a_run_equals_one_by_train_with_the_same_settings(swept: Swept, tmp_path: Path) -> None:
     _write(tmp_path, swept.grid.text)
     settings = ("model.dropout=0.2", "training.schedule.peak=0.01", "seed=2")
     options = [part for each in settings for part in ("--set", each)]
@@ -167,7 +167,7 @@ def _kill_and_finish(directory: Path, kills: int) -> None:
 
 
 @pytest.mark.long
-def test_a_failed_run_is_told_and_tried_again(tmp_path: Path) -> None:
+def test_a_failed_run_is_reported_and_tried_again(tmp_path: Path) -> None:
     grid = "grid: {training.max_length: [1, 64]}\nseeds: 1\n"
     _write(tmp_path, f"base: tiny.yaml\n{grid}")
     finished = process.run("sweep", "grid.yaml", "--jobs", "2", cwd=tmp_path)
@@ -218,7 +218,7 @@ def test_points_with_other_test_text_are_not_compared(
     assert dry.out.count(" --run-dir sweeps/grid/runs/seed=") == 2
 
 
-def test_a_dry_run_tells_the_runs_and_writes_nothing(tmp_path: Path) -> None:
+def test_a_dry_run_lists_the_runs_and_writes_nothing(tmp_path: Path) -> None:
     _write(tmp_path, SMALL.text)
     finished = process.run("sweep", "grid.yaml", "--dry-run", cwd=tmp_path)
     assert finished.code == 0, finished.err

@@ -195,7 +195,7 @@ def test_a_memory_may_be_of_many_files(training: Training, here: Path) -> None:
     assert (made["0.txt"], made["1.txt"]) == (b"neun 0\n", b"neun 1\n")
 
 
-def test_lines_that_are_cut_are_told_once_a_file(training: Training, here: Path) -> None:
+def test_lines_that_are_cut_are_reported_once_per_file(training: Training, here: Path) -> None:
     long = " ".join(["1"] * 1100)
     (here / "in" / "b.txt").write_text(f"1\n{long}\n{long}\n")
     finished = translate(training, here, "--max-length", "2")
@@ -207,7 +207,7 @@ def test_lines_that_are_cut_are_told_once_a_file(training: Training, here: Path)
 # --- run again ------------------------------------------------------------------------------------
 
 
-def test_what_is_there_is_not_translated_again(training: Training, here: Path) -> None:
+def test_existing_translations_are_not_made_again(training: Training, here: Path) -> None:
     assert translate(training, here).code == 0
     before = visible(here / "out")
     finished = killed_before(training, here, "write", where=LINES)
@@ -215,7 +215,7 @@ def test_what_is_there_is_not_translated_again(training: Training, here: Path) -
     assert visible(here / "out") == before
 
 
-def test_what_has_changed_is_translated_again(
+def test_changed_files_are_translated_again(
     training: Training, here: Path, expected: dict[str, bytes]
 ) -> None:
     assert translate(training, here).code == 0
@@ -274,7 +274,7 @@ def test_another_version_does_not_add_to_a_directory(training: Training, here: P
         ("transformer_cli.inference.output:Output", "commit", 4),
     ],
 )
-def test_what_was_killed_goes_on(
+def test_a_killed_translation_continues(
     training: Training,
     here: Path,
     expected: dict[str, bytes],
@@ -300,7 +300,7 @@ def test_chunks_of_a_file_are_not_translated_again(
     assert visible(here / "out") == {"a.txt": expected["a.txt"]}
 
 
-def test_an_input_that_changed_after_an_interruption_is_begun_anew(
+def test_an_input_that_changed_after_an_interruption_is_started_again(
     training: Training, here: Path, expected: dict[str, bytes]
 ) -> None:
     kill = partial(signalled_at, TRANSLATOR, "translate_encoded", 3)
@@ -310,7 +310,7 @@ def test_an_input_that_changed_after_an_interruption_is_begun_anew(
     assert visible(here / "out") == {**expected, "a.txt": expected["c.txt"]}
 
 
-def test_ctrl_c_says_how_to_go_on(training: Training, here: Path) -> None:
+def test_ctrl_c_says_how_to_resume(training: Training, here: Path) -> None:
     stop = partial(signalled_at, TRANSLATOR, "translate_encoded", 4, signal.SIGINT)
     finished = translate(training, here, before=stop)
     assert finished.code == 130
@@ -425,7 +425,7 @@ def test_translations_made_otherwise_are_not_mixed(training: Training, here: Pat
         ({"input_": Path("in/a.txt"), "cluster": "tcp://h:1"}, "--cluster translates many files"),
     ],
 )
-def test_what_does_not_go_together_is_refused(
+def test_options_that_conflict_are_refused(
     here: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], fragment: str
 ) -> None:
     (here / "other").mkdir()
@@ -440,7 +440,7 @@ def test_what_does_not_go_together_is_refused(
     assert sorted(here.rglob("*")) == before
 
 
-def test_a_memory_that_is_not_there_is_told_before_the_model_is_loaded(
+def test_a_missing_memory_is_reported_before_the_model_is_loaded(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(here)
@@ -449,7 +449,7 @@ def test_a_memory_that_is_not_there_is_told_before_the_model_is_loaded(
         many_files.ManyFiles().translate(options)
 
 
-def test_a_file_that_is_no_text_among_many(training: Training, here: Path) -> None:
+def test_a_binary_file_among_many(training: Training, here: Path) -> None:
     (here / "in" / "settings.ini").write_text("[a]")
     refused = translate(training, here)
     assert_refused(refused, 2, "settings.ini: its lines are not sentences", "-i 'in/*.txt'")
@@ -462,7 +462,7 @@ def test_a_file_that_is_no_text_among_many(training: Training, here: Path) -> No
 # --- a worker -------------------------------------------------------------------------------------
 
 
-def test_a_worker_keeps_its_model_and_tells_another_one_apart(
+def test_a_worker_keeps_its_model_and_recognizes_another_one(
     training: Training, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded = []
@@ -515,7 +515,7 @@ def test_a_file_that_changes_while_it_is_translated_has_failed(
 
 
 @pytest.mark.parametrize("name", ["c.txt", "x.po"])
-def test_what_someone_saves_while_workers_translate_is_kept(
+def test_files_saved_by_others_while_workers_translate_are_kept(
     training: Training, here: Path, name: str
 ) -> None:
     (here / "out").mkdir()
@@ -543,7 +543,7 @@ def test_what_someone_saves_while_workers_translate_is_kept(
     assert visible(here / "out").keys() == {name, new.name}
 
 
-def test_a_memory_that_has_changed_is_read_anew(tmp_path: Path) -> None:
+def test_a_memory_that_has_changed_is_read_again(tmp_path: Path) -> None:
     here = tmp_path
     (here / "x.po").write_text('msgid "a"\nmsgstr ""\n')
     document = read_document(here / "x.po", ("de", "en"), True)

@@ -182,7 +182,7 @@ def test_validations_are_counted(
 
 
 @pytest.mark.parametrize(("computing", "alone"), [(1.0, 1.0), (0.85, 1.0), (0.4, 0.4)])
-def test_load_is_told_from_work(costs: Costs, computing: float, alone: float) -> None:
+def test_load_is_distinguished_from_work(costs: Costs, computing: float, alone: float) -> None:
     costs.computing = computing
     trained = trainer()
     found = forecast(trained, sample_epoch(trained.epochs, PROBED))
@@ -211,7 +211,7 @@ def test_both_are_said(idle_seconds: float, said: str) -> None:
 
 
 @pytest.mark.parametrize(("seconds", "is_told"), [(3_500.0, False), (3_700.0, True)])
-def test_what_shortens_a_long_training_is_told(seconds: float, is_told: bool) -> None:
+def test_advice_to_shorten_a_long_training(seconds: float, is_told: bool) -> None:
     text = describe_forecast(Forecast(seconds, seconds, 10**9))
     assert text.endswith("training.max_steps shorten it") == is_told
 
@@ -230,7 +230,7 @@ def test_a_first_batch_that_takes_too_long_is_the_last(
 @pytest.mark.parametrize(
     "error", [TrainingError("the loss is nan"), MemoryError(), RuntimeError("std::bad_alloc")]
 )
-def test_nothing_is_said_where_no_step_can_be_done(
+def test_there_is_no_forecast_if_no_step_is_possible(
     monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     def fail(spare: Trial, batches: list[Batch]) -> None:

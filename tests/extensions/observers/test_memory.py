@@ -44,7 +44,7 @@ def config(model: dict[str, Any], **training: Any) -> Config:
     ids=str,
 )
 @pytest.mark.parametrize("optimizer", ["adam", "muon"])
-def test_what_is_held_is_counted_without_making_it(model: dict[str, Any], optimizer: str) -> None:
+def test_memory_is_counted_without_allocating_it(model: dict[str, Any], optimizer: str) -> None:
     settings = config(model, freeze=["embeddings", "encoder"], optimizer=optimizer)
     made = build_model(settings.model, 12, 12, PAD_ID, settings.seed)
     made.freeze(settings.training.freeze)
@@ -76,7 +76,7 @@ def test_frozen_weights_take_no_more_memory_than_themselves() -> None:
         ({}, Ranks(size=4, local_size=2), 32),
     ],
 )
-def test_what_there_is_no_memory_for_is_refused(
+def test_a_training_that_does_not_fit_is_refused(
     monkeypatch: pytest.MonkeyPatch, training: dict[str, Any], ranks: Ranks, bytes_each: int
 ) -> None:
     settings = config({"d_model": 512, "d_ff": 2048}, **training)

@@ -42,7 +42,7 @@ def test_a_schedule_with_another_end_jumps(
     assert jump(kind, step, **more) == pytest.approx(expected)
 
 
-def test_nothing_jumps_where_the_end_is_the_same_or_does_not_matter() -> None:
+def test_nothing_jumps_if_the_end_is_the_same_or_does_not_matter() -> None:
     assert jump("linear", 20, new=4) is None
     assert jump("linear", 0) is None, "nothing is trained yet"
     assert jump("linear", 40, new=2) is None, "nothing is left to train"

@@ -156,7 +156,7 @@ def put_temporary_files(place: Path) -> None:
     os.environ["TMPDIR"] = str(place)
 
 
-def test_a_dry_run_says_what_it_would_be_and_leaves_nothing(training: Training) -> None:
+def test_a_dry_run_describes_the_training_and_leaves_nothing(training: Training) -> None:
     here = training.config.parent
     before = {path: path.read_bytes() for path in here.rglob("*") if path.is_file()}
     temporary = here.parent / f"{here.name}-temporary"
@@ -195,7 +195,7 @@ def no_preparing() -> None:
     delattr(preparation, "write_store")
 
 
-def test_a_dry_run_takes_what_is_there(training: Training, own_run: Path) -> None:
+def test_a_dry_run_uses_existing_files(training: Training, own_run: Path) -> None:
     command = ("train", training.config, "--run-dir", own_run, "--dry-run", *LONG)
     dry = run(*command, before=no_preparing)
     assert (dry.code, dry.err) == (0, "")
@@ -299,7 +299,7 @@ def no_room_for_a_trial() -> None:
     vars(forecast)["trial_fits"] = lambda trainer, config: False
 
 
-def test_a_trial_that_does_not_fit_is_left_out_and_that_is_said(training: Training) -> None:
+def test_a_trial_that_does_not_fit_is_left_out_with_a_note(training: Training) -> None:
     command = ("train", training.config, "--dry-run")
     dry = run(*command, cwd=training.config.parent / "..", before=no_room_for_a_trial)
     assert (dry.code, dry.err) == (0, "")

@@ -46,7 +46,7 @@ def test_as_many_starts_as_lines(training: Training, here: Path, starts: str, me
         (["-i", "in", "--prefix-file", "in", "--engine", "ctranslate2"], "--prefix-file"),
     ],
 )
-def test_what_does_not_go_together_is_refused(
+def test_options_that_conflict_are_refused(
     training: Training, here: Path, options: list[str], message: str
 ) -> None:
     assert_refused(run("translate", training.run, *options, cwd=here), 2, message)

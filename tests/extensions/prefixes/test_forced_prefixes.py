@@ -150,7 +150,7 @@ def test_a_prefix_that_is_too_long_is_named_by_its_line() -> None:
         forced(translator, ["5"] * 3, ["", "9 9", numbers(12)])
 
 
-def test_what_a_user_forces_is_in_a_line_without_words_too() -> None:
+def test_a_line_without_words_gets_its_prefix_too() -> None:
     translator = letters_translator()
     (best,), (blank,) = forced(translator, ["24/7", "\u200b"], ["9", "9"])
     assert best.text.startswith("9")

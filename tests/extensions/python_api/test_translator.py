@@ -69,7 +69,7 @@ def test_nothing_is_printed_or_changed(
     assert capfd.readouterr() == ("", "")
 
 
-def test_threads_are_set_where_asked_for(training: Training) -> None:
+def test_threads_are_set_on_request(training: Training) -> None:
     before = torch.get_num_threads()
     try:
         Translator.load(training.run, device="cpu", threads=3)
@@ -169,7 +169,7 @@ def test_n_best_lists_that_cannot_be_are_refused(
         translator.translate_n_best(LINES, **wrong)
 
 
-def test_it_finds_what_the_command_writes(
+def test_it_translates_like_the_command(
     training: Training, translator: Translator, tmp_path: Path
 ) -> None:
     """Scores, n-best lists, prefixes, alignments and length penalties."""
@@ -206,7 +206,7 @@ def test_it_finds_what_the_command_writes(
 
 
 @pytest.mark.parametrize("name", DecodingConfig.options())
-def test_settings_of_the_search_are_those_of_the_command(translator: Translator, name: str) -> None:
+def test_search_settings_equal_the_commands(translator: Translator, name: str) -> None:
     least, most = DecodingConfig.bounds(name)
     assert len(translator.translate(LINES, beam_size=2, **{name: most})) == len(LINES)
     with pytest.raises(UsageError, match=f"translate: {name}: expected .*found {least - 1}"):
@@ -255,7 +255,7 @@ def test_numbers_less_than_one_are_refused(translator: Translator) -> None:
         translator.translate(LINES, batch_tokens=-1)
 
 
-def test_what_is_missing_is_an_error_of_ours(training: Training, tmp_path: Path) -> None:
+def test_a_missing_file_gives_our_own_error(training: Training, tmp_path: Path) -> None:
     with pytest.raises(RunError, match="not a run directory"):
         Translator.load(tmp_path)
     with pytest.raises(CheckpointError, match="no average yet"):

@@ -13,7 +13,7 @@ from transformer_cli.text.protocol import EOS_ID
 
 
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16], ids=str)
-def test_rows_are_steps_and_columns_what_they_look_at(precision: torch.dtype) -> None:
+def test_rows_are_steps_and_columns_the_tokens_they_look_at(precision: torch.dtype) -> None:
     translator = random_translator()
     translator = replace(translator, engine=replace(translator.engine, precision=precision))
     maps = compute_attention_maps(translator, "5 6 7 8")

@@ -93,7 +93,7 @@ def test_the_page_asks_nobody_for_anything(hostile: Path) -> None:
     assert policy.rpartition("script-src")[2].count("'") == 4
 
 
-def test_scores_are_those_of_evaluate(training: Training, tmp_path: Path) -> None:
+def test_scores_equal_evaluates(training: Training, tmp_path: Path) -> None:
     page = Page(reported(training.run, "-o", tmp_path / "a.html").read_text(encoding="utf-8"))
     assert not (training.run / "report.html").exists()
     shown = " ".join(page.text)
@@ -124,7 +124,7 @@ def test_a_report_needs_neither_records_nor_training_text(own_run: Path, tmp_pat
     assert "no record in metrics.jsonl yet" in shown
 
 
-def test_what_cannot_be_reported_is_one_line(own_run: Path, tmp_path: Path) -> None:
+def test_a_run_that_cannot_be_reported_gives_one_line(own_run: Path, tmp_path: Path) -> None:
     def refused(*options: str | Path) -> Finished:
         return run("report", own_run, *options)
 

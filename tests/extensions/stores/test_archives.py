@@ -102,7 +102,7 @@ def test_an_archive_that_climbs_out_is_refused(tmp_path: Path, name: str) -> Non
         assert f"a.zip: has a file '{name}', which points outside it" in message
 
 
-def test_what_is_not_there_is_named(tmp_path: Path) -> None:
+def test_missing_files_are_named(tmp_path: Path) -> None:
     archive = packed(tmp_path / "a.zip", deu_txt=b"text", deep__x=b"")
     assert error_of(archive / "deu.tx").endswith("in the archive; did you mean 'deu.txt'?")
     assert error_of(archive / "deep").endswith(
@@ -164,7 +164,7 @@ def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert "would unpack from 1 MB to 1 MB, which no text does" in error_of(archive / "1.txt")
 
 
-def test_what_unpacks_to_more_than_it_says_is_cut_off(tmp_path: Path) -> None:
+def test_a_file_that_unpacks_to_more_than_declared_is_cut_off(tmp_path: Path) -> None:
     archive = packed(tmp_path / "a.zip", x=b"a\n" * 100_000)
     data = bytearray(archive.read_bytes())
     for place in (22, data.index(b"PK\1\2") + 24):

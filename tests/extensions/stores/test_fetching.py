@@ -75,7 +75,7 @@ def test_a_file_is_fetched_once(web: Web, capfd: pytest.CaptureFixture[str]) -> 
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_mirror_is_not_asked_for_what_is_there(web: Web) -> None:
+def test_a_mirror_is_not_asked_for_existing_files(web: Web) -> None:
     path = fetch(web.url + "corpus.txt", SHA256)
     assert fetch("https://mirror.invalid/other/corpus.txt", SHA256) == path
 
@@ -100,7 +100,7 @@ def test_processes_that_want_the_same_file_fetch_it_once(web: Web) -> None:
     assert web.requests == ["corpus.txt"]
 
 
-def test_who_has_to_wait_is_told_why(web: Web, cache: Path) -> None:
+def test_a_waiting_process_says_why(web: Web, cache: Path) -> None:
     fetch(web.url + "corpus.txt").unlink()
     [lock] = map(FileLock, cache.glob("*.lock"))
     lock.acquire()
@@ -134,7 +134,7 @@ def test_no_name_leads_out_of_the_cache(web: Web, cache: Path, name: str) -> Non
 # --- interrupted ----------------------------------------------------------------------------------
 
 
-def test_an_interrupted_file_goes_on(web: Web, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupted_fetch_is_resumed(web: Web, capfd: pytest.CaptureFixture[str]) -> None:
     break_off(web, 300_000)
     assert fetch(web.url + "corpus.txt").read_bytes() == BODY
     assert web.requests == [GONE_ON]
@@ -190,14 +190,14 @@ def test_a_server_that_is_busy_costs_nothing(web: Web) -> None:
 # --- refused --------------------------------------------------------------------------------------
 
 
-def test_another_file_than_the_one_that_is_meant_is_not_kept(web: Web, cache: Path) -> None:
+def test_a_file_with_another_checksum_is_not_kept(web: Web, cache: Path) -> None:
     message = failure(web.url + "corpus.txt", "0" * 64)
     assert f"(its SHA-256 begins {SHA256[:12]}, not {'0' * 12}), so it was not kept" in message
     assert not [path for path in cache.rglob("*") if path.is_file() and path.stat().st_size > 1000]
 
 
 @pytest.mark.parametrize("status", [404, 410, 418, 202, 204, 206, 300, 304])
-def test_a_file_that_is_gone_is_named(web: Web, status: int) -> None:
+def test_a_file_that_no_longer_exists_is_named(web: Web, status: int) -> None:
     web.statuses["corpus.txt"] = status
     message = failure(web.url + "corpus.txt")
     assert f"corpus.txt: could not be fetched: the server answered {status}; check" in message
@@ -269,7 +269,7 @@ def test_a_slow_answer_of_opus_is_an_error(monkeypatch: pytest.MonkeyPatch) -> N
             opus.list_releases("de", "en")
 
 
-def test_what_is_larger_than_the_disk_is_not_begun(
+def test_a_file_larger_than_the_disk_is_not_fetched(
     web: Web, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     web.announced = 10**15
@@ -293,7 +293,7 @@ def test_a_redirect_is_followed(web: Web) -> None:
 
 
 @pytest.mark.parametrize("target", ["file:///etc/passwd", "ftp://h/x", "http://example.org/x"])
-def test_a_redirect_to_what_is_not_safe_is_refused(web: Web, target: str) -> None:
+def test_an_unsafe_redirect_is_refused(web: Web, target: str) -> None:
     web.redirects["x"] = target
     assert failure(web.url + "x").startswith(f"{web.url}x: the server redirects to {target}: ")
 

@@ -47,7 +47,7 @@ def put(store: Any, url: str, data: bytes) -> Path:
 
 
 @pytest.mark.parametrize("url", ["s3://b/k/x.txt.zst", "hf://datasets/o/r@main/a [b].tsv"])
-def test_a_url_stays_what_it_is(url: str) -> None:
+def test_a_url_stays_unchanged(url: str) -> None:
     path = text_path(url)
     assert str(path) == path.as_posix() == str(path.absolute()) == url
     assert str(pickle.loads(pickle.dumps(path))) == url
@@ -80,7 +80,7 @@ def test_a_file_that_exists_is_no_url(tmp_path: Path, monkeypatch: pytest.Monkey
     assert text_path("https:/me@h") == Path("https:/me@h")
 
 
-def test_what_needs_a_file_says_so(tmp_path: Path) -> None:
+def test_options_that_need_a_file_say_so(tmp_path: Path) -> None:
     path = text_path("s3://b/x")
     for use in (path.exists, path.is_file, path.stat, path.read_bytes, path.unlink):
         with pytest.raises(UsageError, match="s3://b/x: is an object in a store"):
@@ -220,7 +220,7 @@ def error_of(url: str) -> str:
     return str(raised.value)
 
 
-def test_what_cannot_be_read_is_named(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_objects_are_named(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert error_of("memory://bucket/x").startswith("memory://bucket/x: there is no such object")
     assert error_of("nostore://b/x").startswith("nostore://b/x: cannot be read (Protocol not known")
     put(store, "memory://bucket/x", b"line\n" * 100_000)

@@ -119,7 +119,7 @@ def test_a_corpus_of_objects_is_prepared_as_one_of_files(
 
 
 @pytest.mark.long
-def test_a_listing_says_of_objects_what_they_say_themselves(s3: Any) -> None:
+def test_a_listing_gives_the_same_facts_as_the_objects(s3: Any) -> None:
     paths = [UrlPath(f"s3://bucket/{number}") for number in range(20)]
     s3.pipe({str(path): path.name.encode() for path in paths})
     assert OBJECTS.versions(paths) == [OBJECTS.versions([path])[0] for path in paths]
@@ -140,7 +140,7 @@ def test_an_object_that_changes_while_it_is_read_is_an_error(
 
 
 @pytest.mark.long
-def test_without_bucket_network_or_credentials_a_line_says_so(
+def test_a_missing_bucket_network_or_credentials_gives_one_line(
     s3: Any, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(CorpusError, match="s3://none/x: there is no such object or bucket"):

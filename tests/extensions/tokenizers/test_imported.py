@@ -206,7 +206,7 @@ def test_the_tokenizers_library_cuts_and_writes_as_by_itself(
             assert tokenizer.decode(ids) == own.decode(theirs)
 
 
-def test_what_has_no_decoder_is_readable(taken: dict[str, Tokenizer]) -> None:
+def test_text_of_a_file_without_decoder_is_readable(taken: dict[str, Tokenizer]) -> None:
     tokenizer = taken["suffixed.json"]
     assert tokenizer.decode(tokenizer.encode(GERMAN[0])) == "Ein Hund läuft über die Straße ."
 
@@ -239,7 +239,7 @@ def test_tokens_tell_words(taken: dict[str, Tokenizer], name: str) -> None:
     assert words(taken[name], ENGLISH[0]) == ["A", "dog", "runs", "across", "the", "street."]
 
 
-def test_where_spaces_are_forgotten_marks_are_words(taken: dict[str, Tokenizer]) -> None:
+def test_if_spaces_are_lost_marks_are_words(taken: dict[str, Tokenizer]) -> None:
     assert words(taken["bert.json"], ENGLISH[0]) == [
         *("A", "dog", "runs", "across", "the", "street", ".")
     ]
@@ -366,7 +366,7 @@ def bad_files() -> Sequence[tuple[str, bytes]]:
 
 @pytest.mark.long_cases
 @pytest.mark.parametrize(("name", "data"), bad_files(), ids=lambda each: str(each)[:12])
-def test_a_file_that_is_no_tokenizer_is_one_line(name: str, data: bytes, tmp_path: Path) -> None:
+def test_a_file_without_a_tokenizer_gives_one_line(name: str, data: bytes, tmp_path: Path) -> None:
     path = tmp_path / f"{name}.json"
     path.write_bytes(data)
     with pytest.raises(

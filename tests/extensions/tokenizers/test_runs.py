@@ -98,7 +98,7 @@ def test_a_model_without_merges_is_not_sampled_from(
 
 
 @pytest.mark.parametrize("kind", ["sentencepiece_file", "huggingface"])
-def test_a_file_that_is_no_good_is_one_line(config: Path, tmp_path: Path, kind: str) -> None:
+def test_an_unusable_file_gives_one_line(config: Path, tmp_path: Path, kind: str) -> None:
     key = "model" if kind == "sentencepiece_file" else "file"
     path = tmp_path / "file"
     asked = ("--set", f"tokenizer={{kind: {kind}, {key}: {path}}}")

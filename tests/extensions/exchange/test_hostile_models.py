@@ -143,7 +143,7 @@ FORM = [
     ),
     (config(vocab_size=2**31), "but the model has 2,147,483,648 rows"),
     (config(dropout="much"), "dropout: found the text 'much'"),
-    (config(decoder_start_token_id=-1), "has no decoder_start_token_id -1"),
+    (config(decoder_start_token_id=-1), "lacks the decoder_start_token_id -1"),
     (config(eos_token_id=5), "'</s>' is 0, but the model's eos_token_id is 5"),
     (write("config.json", "[" * 100_000), "is not JSON"),
     (write("config.json", "[]"), "is not a JSON object"),
@@ -156,7 +156,7 @@ TOKENIZER = [
     (vocabulary(**{"</s>": -1}), "has the id -1"),
     (vocabulary(**{"</s>": True}), "has the id True"),
     (vocabulary(more=len(JOINT)), "pieces, but the model has"),
-    (write("vocab.json", json.dumps({f"{n}": n for n in JOINT.values()})), "has no '<unk>'"),
+    (write("vocab.json", json.dumps({f"{n}": n for n in JOINT.values()})), "lacks '<unk>'"),
     (write("vocab.json", '{"a": ' * 50_000), "is not JSON"),
     (
         write("tokenizer_config.json", '{"unk_token": 3}'),

@@ -68,7 +68,7 @@ def test_missing_numbers_are_reported(tmp_path: Path) -> None:
 def test_filled_and_left_segments_add_up(tmp_path: Path) -> None:
     _, result = filled(tmp_path / "x.html", "<p>3 < 4 dogs</p><p>dog</p>")
     assert result.summary()[0] == "filled 1 of 2 segments"
-    assert result.summary()[1].startswith("left 1; first: ")
+    assert result.summary()[1].startswith("not filled: 1; first: ")
 
 
 def test_forms_of_icu_are_left(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def test_text_with_a_sign_that_begins_no_tag_is_left(tmp_path: Path, text: str) 
     assert data.decode() == f"<p>{text}</p><p>b a</p>"
     assert result.summary() == [
         "filled 1 of 2 segments",
-        f"left 1; first: {tmp_path}/x.html:1: has a < that begins no tag",
+        f"not filled: 1; first: {tmp_path}/x.html:1: has a < that does not begin a tag",
     ]
 
 

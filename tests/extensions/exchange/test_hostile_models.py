@@ -474,13 +474,13 @@ def test_a_name_of_the_hub(
     call("some/opus-mt-de-en", path)
     out, err = capsys.readouterr()
     assert out == f"{path}: some/opus-mt-de-en, de to en\n"
-    assert "--revision c0ffee gets the same again" in err
+    assert "to get it again, use --revision c0ffee" in err
     record = json.loads((path / "import.json").read_text())
     assert (record["source"], record["revision"]) == ("some/opus-mt-de-en", "c0ffee")
     other = model.parent / "other"
     with pytest.raises(ImportedModelError, match="Hub cannot be reached \\(no network here\\)"):
         call("some/opus-mt-de-en", other, "--revision", "lost")
-    with pytest.raises(ImportedModelError, match="refuses it \\(404\\)"):
+    with pytest.raises(ImportedModelError, match="returned an error \\(404\\)"):
         call("some/opus-mt-de-en", other, "--revision", "unknown")
     with pytest.raises(UsageError, match="there is no such directory"):
         call("nothing", other)

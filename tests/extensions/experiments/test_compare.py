@@ -113,7 +113,7 @@ def test_a_copy_is_no_different_and_the_table_says_what_json_says(
         ]
     assert first_row.count("-") == 2
     assert copy_row.count("1.000") == 2
-    assert "no setting differs" in lines
+    assert "all settings are equal" in lines
     assert TRAIN_LONGER not in lines
     for found in values["runs"]:
         found["scores"]["bleu"]["value"] = 0.01

@@ -112,7 +112,7 @@ def test_several_groups_and_a_single_run_are_compared_with_the_first(runs: Path)
 def test_a_group_alone_has_mean_and_deviation(runs: Path) -> None:
     lines = run("compare", "runs/a", cwd=runs.parent).out.splitlines()
     assert lines[2].split() == ["BLEU", "seeds", "mean", "95", "%", "interval"]
-    assert "no setting differs" in lines
+    assert "all settings are equal" in lines
 
 
 @pytest.mark.parametrize(

@@ -225,7 +225,7 @@ def test_a_dry_run_lists_the_runs_and_writes_nothing(tmp_path: Path) -> None:
     assert finished.out.startswith("0 of 4 runs have finished\n")
     assert finished.out.count("\ntransformer-cli train tiny.yaml --set ") == 4
     assert finished.out.endswith(
-        "\nto see what a training takes: transformer-cli train tiny.yaml --dry-run\n"
+        "\ntime and memory of a training: transformer-cli train tiny.yaml --dry-run\n"
     )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["grid.yaml", "tiny.yaml"]
 

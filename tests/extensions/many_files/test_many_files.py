@@ -409,7 +409,7 @@ def test_translations_made_otherwise_are_not_mixed(training: Training, here: Pat
         ({"output": Path("in/a.txt")}, "-o in/a.txt: is a file, but -i names many"),
         ({"output": Path("in")}, "-o in: -i reads the files of this directory"),
         ({"output": Path()}, "-o .: contains in, but no record of translations"),
-        ({"output": Path("no/out")}, "-o no/out: there is no directory no; make it first"),
+        ({"output": Path("no/out")}, "-o no/out: there is no directory no; create it first"),
         ({"input_": Path("no*")}, "-i no*: no file matches; name a directory, or a pattern"),
         pytest.param(
             *({"input_": Path("in/a**")}, "-i in/a**: "),

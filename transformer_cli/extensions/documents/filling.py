@@ -81,7 +81,7 @@ class Filled:
             "placeholders differ in": [],
             "numbers of the source are missing in": [],
             "doubtful": [],
-            "left": self.left,
+            "not filled:": self.left,
         }
         differing, without_numbers, doubtful, _ = found.values()
         for segment, one in pairs:

@@ -195,7 +195,7 @@ class HtmlDocument(Document):
         segment = make_segment(pieces, self.place(line), read_references)
         raw = "".join(text if one.is_text else " " for text, one in zip(texts, run, strict=True))
         if segment.has_letters and "<" in raw:
-            self.leave(line, "has a < that begins no tag")
+            self.leave(line, "has a < that does not begin a tag")
         else:
             self.add_span(segment, start, end)
         return []

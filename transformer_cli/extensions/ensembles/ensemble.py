@@ -48,7 +48,7 @@ def _load(
     loaded = load_trained_model(other, checkpoint)
     if not have_same_tokenizers(RunDirectory(run).tokenizer, other.tokenizer):
         raise UsageError(
-            f"--ensemble {other.path}: its tokenizer is not that of {run}; use runs of one config "
+            f"--ensemble {other.path}: its tokenizer differs from {run}'s; use runs of one config "
             "with other seeds or sizes, or runs that start from such a run"
         )
     ours, theirs = translator.config.model, loaded.config.model

@@ -47,7 +47,7 @@ def import_(
     if is_on_hub:
         directory = forms.fetch(source, revision, forms.SETTINGS)
         commit = directory.name
-        log(f"{source}: commit {commit}; --revision {commit} gets the same again")
+        log(f"{source}: commit {commit}; to get it again, use --revision {commit}")
     files = forms.ModelFiles(directory)
     form = forms.read_form(files)
     path = directory.resolve()

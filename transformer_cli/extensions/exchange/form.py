@@ -115,7 +115,7 @@ def fetch(name: str, revision: str | None, files: Sequence[str]) -> Path:
     except Exception as error:  # of many kinds: network, Hub or disk
         offline = (ConnectionError, TimeoutError, hub.errors.LocalEntryNotFoundError)
         is_offline = isinstance(error, offline)
-        problem = "cannot be reached" if is_offline else "refuses it"
+        problem = "cannot be reached" if is_offline else "returned an error"
         cause: BaseException = error
         # The first error is the most specific.
         while is_offline and (earlier := cause.__cause__ or cause.__context__):

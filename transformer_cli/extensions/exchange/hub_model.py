@@ -107,7 +107,7 @@ def read_hub_config(directory: Path) -> tuple[HubConfig, Config]:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
         raise RunError(
-            f"{path}: {key}: {first['msg']}; the model is not from transformer-cli, or from a "
-            "later version"
+            f"{path}: {key}: {first['msg']}; the model is from another program, or "
+            "from a later version of transformer-cli"
         ) from error
     return hub_config, validate_as(Config, settings)

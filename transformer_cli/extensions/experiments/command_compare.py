@@ -224,7 +224,7 @@ def format_reports(reports: Sequence[Mapping[str, Any]], kind: str) -> str:
         lines += group_notes(names[0], len(names), means)
     else:
         lines += _run_notes(names[0], entries)
-    lines += ["", *(_format_differences(names, settings) or ["no setting differs"])]
+    lines += ["", *(_format_differences(names, settings) or ["all settings are equal"])]
     signatures = {METRICS[key].label: score for key, score in entries[0]["scores"].items()}
     lines += ["", *(f"{label:<15}  {score['signature']}" for label, score in signatures.items())]
     return "\n".join(lines)

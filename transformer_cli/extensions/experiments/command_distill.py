@@ -26,7 +26,7 @@ with lazy_imports():
     )
     from transformer_cli.runs import directory as directories
 
-STOPPING = "stopping this stage; run it again to resume; once more stops at once"
+STOPPING = "stopping this stage; run it again to resume; interrupt again to stop at once"
 
 _ABOUT_FILE = "YAML file with a student config, and teachers: runs or configs."
 _ABOUT_DIR = "Directory to write.  [default: runs/distill/<file name>]"

@@ -28,7 +28,7 @@ with lazy_imports():
     )
     from transformer_cli.runs import directory as directories
 
-STOPPING_RUNS = "stopping all runs, each with a checkpoint; once more stops at once"
+STOPPING_RUNS = "stopping all runs, each with a checkpoint; interrupt again to stop at once"
 
 
 def sweep(
@@ -94,7 +94,7 @@ def preview_sweep(plan: "plans.SweepPlan") -> Iterator[str]:
     yield f"{len(plan.runs) - len(left)} of {len(plan.runs)} runs have finished"
     for job in left:
         yield shlex.join(("transformer-cli", *job.command))
-    yield f"to see what a training takes: transformer-cli train {plan.sweep.base} --dry-run"
+    yield f"time and memory of a training: transformer-cli train {plan.sweep.base} --dry-run"
 
 
 def format_results(plan: "plans.SweepPlan", failed: list[str]) -> list[str]:

@@ -65,7 +65,7 @@ def check_directory(path: Path, inputs: Collection[Path]) -> None:
         if path.exists():
             raise UsageError(f"-o {path}: is a file, but -i names many files; {_ADVICE}")
         if not path.absolute().parent.is_dir():
-            raise UsageError(f"-o {path}: there is no directory {path.parent}; make it first")
+            raise UsageError(f"-o {path}: there is no directory {path.parent}; create it first")
         return
     if any(map(path.samefile, {each.parent for each in inputs})):
         raise UsageError(f"-o {path}: -i reads the files of this directory; {_ADVICE}")

@@ -74,7 +74,7 @@ class PlainText:
 
 
 def are_tags_kept(segment: Segment, text: str) -> bool:
-    """Return whether a translation has a segment's tags, equally often and well nested."""
+    """Return whether a translation has all of a segment's tags, as often and as well nested."""
     found, expected = segment.split(text)[1::2], segment.tag_texts
     if Counter(found) != Counter(expected):
         return False

@@ -31,8 +31,8 @@ From Python:
     translator = Translator.load("{name}")
     translations = translator.translate(["..."])
 
-The files are checked by their SHA-256, which config.json and tokenizer/tokenizer.json hold.
-config.json has all settings.
+The SHA-256 of the files are in config.json and tokenizer/tokenizer.json, and are checked on
+reading. config.json has all settings.
 """
 
 

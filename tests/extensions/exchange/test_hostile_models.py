@@ -309,7 +309,7 @@ def read_in_fork(
 def test_code_in_a_pytorch_file_is_not_run(model: Path, zipped: bool) -> None:
     content = {"model.shared.weight": Evil(model.parent / "owned")}
     save_torch(model, content, _use_new_zipfile_serialization=zipped)
-    assert "pytorch_model.bin: is not only weights" in refuse(model)
+    assert "pytorch_model.bin: contains code, not only weights" in refuse(model)
 
 
 @pytest.mark.usefixtures("_in_forks")

@@ -431,7 +431,7 @@ def test_names_of_others_choosing_are_text_on_a_card() -> None:
     card = model_card(name, config, 7, (8, 9), None, "transformer-cli", "", f"{name} at commit 1")
     shown = r"`x|'<b>\n---\nlicense: mit\n# [a](b)\x1b\u202e`"
     assert f"\n# {shown}: translation from de to en\n" in card
-    assert f"The lines of {shown} and c.en: say here" in card
+    assert f"The lines of {shown} and c.en: describe" in card
     assert f"another run, {shown}, imported from {shown[:-1]} at commit 1`." in card
     assert '\n| `tokenizer.file` | `"a\'\\|b.json"` |\n' in card
     assert "license" not in front_matter(card)

@@ -97,7 +97,7 @@ def test_merges_are_dropped_if_the_model_has_some(tmp_path: Path) -> None:
 def test_it_is_not_learned(tmp_path: Path) -> None:
     config = MarianConfig(kind="marian")
     lines = ["a"]
-    with pytest.raises(ConfigError, match="name it with init"):
+    with pytest.raises(ConfigError, match="name that run with init"):
         learn_tokenizers(
             config,
             TrainingText("de", "en", lines, lines, "0" * 64),

@@ -115,9 +115,9 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        (lambda data: data[:-30], "damaged or cut-off archive"),
-        (lambda data: data[:40] + b"\0" * 50 + data[90:], "damaged or cut-off archive"),
-        (lambda data: data.replace(b"\x08\x00", b"\x63\x00"), "or unknown kind of archive"),
+        (lambda data: data[:-30], "damaged or incomplete archive"),
+        (lambda data: data[:40] + b"\0" * 50 + data[90:], "damaged or incomplete archive"),
+        (lambda data: data.replace(b"\x08\x00", b"\x63\x00"), "or of an unknown kind"),
         (lambda _: b"no archive at all", "(File is not a zip file)"),
         (lambda _: b"", "(File is not a zip file)"),
     ],
@@ -136,7 +136,7 @@ def test_damage_is_called_so_whatever_packed_it(tmp_path: Path, method: int) -> 
         archive.writestr("x", "".join(map(str, range(1000))))
     data = (tmp_path / "a.zip").read_bytes()
     (tmp_path / "a.zip").write_bytes(data[:60] + b"\xff" * 50 + data[110:])
-    assert "damaged or cut-off archive" in error_of(tmp_path / "a.zip" / "x")
+    assert "damaged or incomplete archive" in error_of(tmp_path / "a.zip" / "x")
 
 
 def test_an_archive_of_another_name_is_known(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def failure(url: str, sha256: str | None = None) -> str:
 def break_off(web: Web, after: int) -> None:
     web.cut = after
     message = failure(web.url + "corpus.txt")
-    assert message.startswith(f"{web.url}corpus.txt: could not be fetched: no connection")
+    assert message.startswith(f"{web.url}corpus.txt: could not be fetched: the connection failed")
     assert message.endswith("run the command again to resume")
     web.cut = None
     web.requests.clear()
@@ -215,7 +215,7 @@ def test_a_server_that_is_silent_or_down_is_an_error(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(fetching, "TIMEOUT", (5.0, 0.05))
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/x"
-        assert "it broke off (ReadTimeout)" in failure(url)
+        assert "connection failed (ReadTimeout)" in failure(url)
     assert "it broke off (ConnectionError)" in failure(url)
 
 

@@ -90,9 +90,9 @@ def test_options_that_need_a_file_say_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("url", "problem"),
     [
-        ("simplecache::s3://b/x", "no plain URL"),
-        ("zip://inner.txt::s3://b/x.zip", "no plain URL"),
-        ("file:///etc/passwd", "write its path"),
+        ("simplecache::s3://b/x", "not a plain URL"),
+        ("zip://inner.txt::s3://b/x.zip", "not a plain URL"),
+        ("file:///etc/passwd", "give only its path"),
         ("s3://b/../x", "empty, . or .."),
         ("s3://b//x", "empty, . or .."),
         ("s3://b/" + "x" * 3000, "too long"),

@@ -153,6 +153,6 @@ def _naming_errors(path: Path) -> Iterator[None]:
             problem = f"cannot be read ({error.strerror}); check its permissions"
         else:
             reason = " ".join(str(error).split())[:200] or type(error).__name__
-            problem = f"damaged, incomplete or unknown kind of archive ({reason}); delete it"
+            problem = f"damaged or incomplete archive, or of an unknown kind ({reason}); delete it"
             problem += " and fetch it again, or unpack it by hand"
         raise CorpusError(f"{path}: {problem}") from error

@@ -216,7 +216,7 @@ def test_a_server_that_is_silent_or_down_is_an_error(monkeypatch: pytest.MonkeyP
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/x"
         assert "connection failed (ReadTimeout)" in failure(url)
-    assert "it broke off (ConnectionError)" in failure(url)
+    assert "connection failed (ConnectionError)" in failure(url)
 
 
 _LENGTH = b"\r\nContent-Length: 500\r\n\r\n"

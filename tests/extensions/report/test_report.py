@@ -121,7 +121,7 @@ def test_a_report_needs_neither_records_nor_training_text(own_run: Path, tmp_pat
         assert words in shown
     metrics.unlink()
     shown = "".join(Page(reported(own_run).read_text(encoding="utf-8")).text)
-    assert "no record in metrics.jsonl yet" in shown
+    assert "no records in metrics.jsonl yet" in shown
 
 
 def test_a_run_that_cannot_be_reported_gives_one_line(own_run: Path, tmp_path: Path) -> None:

@@ -253,7 +253,7 @@ def test_a_data_set_stays_at_its_commit(hub: Web, capfd: pytest.CaptureFixture[s
 def test_a_file_that_is_not_the_hub_s_is_not_kept(hub: Web) -> None:
     name = f"datasets/me/news/resolve/{COMMIT}/de-en/train/0001.parquet"
     hub.bodies[name] = parquet(DE[:3])
-    assert "is not the file that was asked for" in failure({"hf": "me/news", "config": "de-en"})
+    assert "not the expected file" in failure({"hf": "me/news", "config": "de-en"})
 
 
 def test_fields_have_the_names_that_are_given(hub: Web) -> None:

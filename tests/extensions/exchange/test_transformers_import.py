@@ -32,7 +32,7 @@ LENGTH = 30
 
 
 class Form(NamedTuple):
-    """What differs between models."""
+    """The differences between models."""
 
     type: str = "marian"
     activation: str = "swish"
@@ -52,7 +52,7 @@ FORMS = [
 
 
 class Both(NamedTuple):
-    """A model, in both programs."""
+    """A model in both programs."""
 
     form: Form
     theirs: Any
@@ -115,7 +115,7 @@ def make(form: Form, directory: Path) -> Any:
     model = getattr(transformers, name)(config).eval()
     with torch.no_grad():
         model.final_logits_bias.normal_()
-        # Outputs end: transformers ranks those that are cut off, too.
+        # All outputs end, because transformers also ranks outputs that are cut off.
         model.final_logits_bias[0, tgt["</s>"]] += 2.5
         for name, weight in model.named_parameters():
             if name.endswith(("bias", "norm.weight")):
@@ -141,7 +141,7 @@ def both(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Both:
 
 
 def rows_of(both: Both) -> list[int]:
-    """The model's id of each id of a run's target."""
+    """Return the model's id for each target id of a run."""
     ids = TWO[1] if both.form.two else JOINT
     vocabulary: Any = both.ours.tokenizers.tgt
     start = both.theirs.config.decoder_start_token_id
@@ -171,7 +171,7 @@ def test_logits_are_equal(both: Both) -> None:
         ).logits[..., rows]
         found = both.ours.model(source(both), ours_in)
     if not both.form.own_start:
-        # A copy of padding's row must have no share of the softmax.
+        # A copy of the padding row must have no share in the softmax.
         assert found[..., BOS_ID].max() < -80
         expected[..., BOS_ID] = found[..., BOS_ID]
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-4)

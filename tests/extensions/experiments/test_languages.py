@@ -1,4 +1,4 @@
-"""The score of a language in comparisons."""
+"""The score for some languages in comparisons."""
 
 import json
 import shutil

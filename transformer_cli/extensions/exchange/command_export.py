@@ -57,16 +57,16 @@ def export(
       transformer-cli export runs/toy exported --format ctranslate2 --quantization int8
     """
     if (entry := registry.find(formats.INTERFACE, format_)) is None:
-        hint = did_you_mean(format_, _FORMATS) or f"there are {', '.join(_FORMATS)}"
+        hint = did_you_mean(format_, _FORMATS) or f"use one of {', '.join(_FORMATS)}"
         raise UsageError(f"--format {format_}: no such format is installed; {hint}")
     facts = entry.facts
     if quantization is not None and "quantization" not in facts:
         raise UsageError(
-            f"--quantization {quantization}: {format_} has no such choice; leave it out, "
+            f"--quantization {quantization}: {format_} does not support it; leave it out, "
             "or use --format ctranslate2"
         )
     check_new(directory, "DIR", runs=[run])
-    if "package" in facts:  # before the work
+    if "package" in facts:  # fail before the work
         import_extra(facts["package"], facts.get("extra"), f"--format {format_}")
     source, target = directories.RunDirectory(run), directory.resolve()
     with writing.claim(target):

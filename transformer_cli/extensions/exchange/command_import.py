@@ -47,7 +47,7 @@ def import_(
     if is_on_hub:
         directory = forms.fetch(source, revision, forms.SETTINGS)
         commit = directory.name
-        log(f"{source}: commit {commit}; --revision {commit} gets the same again")
+        log(f"{source}: commit {commit}; to get it again, use --revision {commit}")
     files = forms.ModelFiles(directory)
     form = forms.read_form(files)
     path = directory.resolve()
@@ -75,18 +75,18 @@ def _check_source(source: str, revision: str | None) -> bool:
         raise UsageError(f"{source}: is a file; name its directory")
     if not forms.HUB_NAME.fullmatch(source):
         raise UsageError(
-            f"{source}: there is no such directory; name one, or a model of the Hugging Face "
-            "Hub, as in Helsinki-NLP/opus-mt-de-en"
+            f"{source}: there is no such directory; name one, or a model on the Hugging Face "
+            "Hub, for example Helsinki-NLP/opus-mt-de-en"
         )
     return True
 
 
 def _check_run(run: Path, source: Path) -> None:
-    """Check that a run can be made; its parent directories may be missing."""
+    """Check that the run can be created; its parent directories may be missing."""
     parent = next(path for path in run.absolute().parents if os.path.lexists(path))
     if not parent.is_dir():
-        raise UsageError(f"{run}: {parent} is no directory; give another name")
+        raise UsageError(f"{run}: {parent} is not a directory; give another name")
     if parent == run.absolute().parent:
         check_new(run, "RUN")
     if source.is_dir() and run.resolve().is_relative_to(source.resolve()):
-        raise UsageError(f"{run}: lies in {source}, the model's directory; give a place elsewhere")
+        raise UsageError(f"{run}: is inside {source}, the model's directory; choose another place")

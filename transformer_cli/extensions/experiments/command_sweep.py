@@ -28,7 +28,7 @@ with lazy_imports():
     )
     from transformer_cli.runs import directory as directories
 
-STOPPING_RUNS = "stopping all runs, each with a checkpoint; once more stops at once"
+STOPPING_RUNS = "stopping all runs, each with a checkpoint; interrupt again to stop at once"
 
 
 def sweep(
@@ -89,12 +89,12 @@ def sweep(
 
 
 def preview_sweep(plan: "plans.SweepPlan") -> Iterator[str]:
-    """Yield the commands of the runs that are left."""
+    """Yield the commands of the remaining runs."""
     left = [run.job for run in plan.runs if not plan.directory.seems_done(run.job)]
     yield f"{len(plan.runs) - len(left)} of {len(plan.runs)} runs have finished"
     for job in left:
         yield shlex.join(("transformer-cli", *job.command))
-    yield f"what a training takes: transformer-cli train {plan.sweep.base} --dry-run"
+    yield f"time and memory of a training: transformer-cli train {plan.sweep.base} --dry-run"
 
 
 def format_results(plan: "plans.SweepPlan", failed: list[str]) -> list[str]:
@@ -119,7 +119,7 @@ def compare_splits(
     precision: options.TrainingPrecision,
     threads: options.Threads,
 ) -> None:
-    """Compare the runs on each split that the sweep's file names; they all have been trained.
+    """Compare the runs on each split that the sweep's file names, after all have been trained.
 
     So no decision depends on the test splits.
     """
@@ -135,5 +135,5 @@ def compare_splits(
                 precision=precision,
                 threads=threads,
             )
-        except UsageError as error:  # points may have different text in it
+        except UsageError as error:  # the points' texts of this split may differ
             log(f"{split}: not compared: {error}")

@@ -1,4 +1,4 @@
-"""The setting of an average with the weights that a training begins with."""
+"""The setting that averages the trained weights with the initial ones."""
 
 from typing import Annotated, Any, ClassVar
 
@@ -20,10 +20,10 @@ class InitShareSettings(Section):
     )
 
     def check_with(self, config: Any) -> None:
-        """Make sure that there are such weights, and no other average."""
+        """Check that there are initial weights, and no other average."""
         super().check_with(config)
         if config.init is None:
-            raise ValueError("training.init_share: needs init, the run whose weights it is of")
+            raise ValueError("training.init_share: needs init, the run that training starts from")
         if config.training.ema_decay is not None:
             raise ValueError(
                 "training.init_share: ema_decay is another average; set one of them to null"

@@ -42,7 +42,7 @@ def report(
       transformer-cli report runs/toy --sentence 'Ein Hund schläft.'
     """
     directory = directories.RunDirectory(run)
-    directory.load_config()  # or it is no run
+    directory.load_config()  # raises an error if this is not a run
     directory.check_not_exported()
     default = directory.path / "report.html"
     page = output or default

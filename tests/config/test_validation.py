@@ -232,7 +232,7 @@ def test_keys_of_a_kind_that_do_not_fit_each_other() -> None:
         "  val: {src: a, tgt: b}\n  test:\n    val: {src: a, tgt: b}\ntokenizer: {kind: words}\n"
     )
     assert refusal_of(text) == (
-        "x.yaml:8: data.test.val: the name 'val' is taken; call it something else"
+        "x.yaml:8: data.test.val: the name 'val' is taken; use another name"
     )
 
 

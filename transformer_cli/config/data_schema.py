@@ -122,7 +122,7 @@ class FilesData(DataSection):
     def _split_names_are_free(self) -> Self:
         for name in ("train", "val"):
             if name in self.test:
-                raise ValueError(f"test.{name}: the name '{name}' is taken; call it something else")
+                raise ValueError(f"test.{name}: the name '{name}' is taken; use another name")
         return self
 
 

@@ -180,7 +180,7 @@ def test_a_second_text_of_the_same_languages_gets_a_name_of_its_own(here: Path) 
     assert run("init", *OWN, cwd=here).code == 0
     (here / "a.de").write_text((here / "a.de").read_text(encoding="utf-8") * 2, encoding="utf-8")
     (here / "a.en").write_text((here / "a.en").read_text(encoding="utf-8") * 2, encoding="utf-8")
-    assert_refused(run("init", *OWN, cwd=here), 2, "own_de_en.yaml: is there", "another --name")
+    assert_refused(run("init", *OWN, cwd=here), 2, "own_de_en.yaml: already exists", "--name")
     finished = run("init", *OWN, "--name", "x8.yaml", cwd=here)
     assert (finished.code, finished.out) == (0, "configs/x8.yaml\n")
 

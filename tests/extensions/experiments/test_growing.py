@@ -57,7 +57,7 @@ def test_wrong_options_are_refused(own_run: Path, tmp_path: Path) -> None:
         (("--from", own_run, "--add", few, "--overwrite"), "cannot be used with --overwrite"),
         (("a.yaml", "--max-loss", "1"), "--max-loss: needs --from RUN; add it"),
         (("--from", own_run, "--add", few), "--add: 19 pairs; give at least 20"),
-        (("--from", own_run, "--add", text), f"{text}: expected TMX, PO, or TSV of two columns"),
+        (("--from", own_run, "--add", text), f"{text}: expected .tmx, .po or .tsv (two columns)"),
         (("--from", own_run, "--add", "x.csv"), "columns are separated by tabs, so save it as TSV"),
     ):
         assert_refused(run("train", *arguments), 2, said)

@@ -412,7 +412,7 @@ def test_a_file_far_too_large_is_not_read(
     made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("transformer_cli.text.tokenizer.MAX_TOKENIZER_BYTES", 1000)
-    with pytest.raises(TokenizerError, match="more than the 1,000"):
+    with pytest.raises(TokenizerError, match="but the limit is 1,000"):
         learn(config_of(made / "bert.json"), tmp_path)
 
 

@@ -247,7 +247,7 @@ def read_encoding(header: bytes, name: str) -> str:
     if encoding := find_encoding(charset):
         return encoding
     raise CorpusError(
-        f"{name}: the header names the character set '{charset[:40]}', which cannot be used; "
+        f"{name}: the header names the character set '{charset[:40]}', which is not supported; "
         "convert the file to UTF-8, e.g. with msgconv"
     )
 

@@ -114,7 +114,7 @@ class _Parser:
         name = declared or "utf-8"
         if find_encoding(name, utf16=True) is None:
             raise self._error(
-                f"declares the encoding '{name[:40]}', which cannot be used; convert the file to "
+                f"declares the encoding '{name[:40]}', which is not supported; convert the file to "
                 "UTF-8"
             )
 

@@ -83,9 +83,10 @@ class EvaluateExtra(ExtraOptions):
 def evaluate(given: EvaluateOptions) -> None:
     """Score a trained model: BLEU, chrF, TER and perplexity.
 
-    sacreBLEU scores detokenized translations against raw references; the signature of each score
-    says exactly how. ± is half of the 95 % interval, by bootstrap resampling. For TER, lower is
-    better. Scores use the first search only; doubtful lines are not searched again.
+    sacreBLEU scores detokenized translations against raw references; the signature of each
+    score says exactly how. ± is half the width of the 95 % interval, estimated by bootstrap
+    resampling. For TER, lower is better. Scores use the first search only; doubtful lines are
+    not searched again.
 
     \b
     Example:

@@ -34,7 +34,7 @@ class InitOptions(CommandOptions):
         ),
     ] = Path()
     from_: Annotated[
-        str | None, option("NAME", "Sample to write; without it, list them.", "--from")
+        str | None, option("NAME", "Sample to write; if omitted, list the samples.", "--from")
     ] = None
 
 

@@ -44,7 +44,7 @@ STOPPING = "stopping after this step, with a checkpoint; interrupt again to stop
 
 @declared_by(TrainOptions)
 def train(given: TrainOptions) -> None:
-    """Train a model, or resume an interrupted training.
+    """Train a model, or resume an interrupted run.
 
     It prepares the text if needed, validates regularly, and keeps the best and the last checkpoint
     in the run directory. Ctrl-C saves a checkpoint and stops; the same command resumes.

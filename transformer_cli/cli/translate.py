@@ -72,7 +72,9 @@ class DecodingOptions(CommandOptions):
     beam_size: options.BeamSize = None
     batch_tokens: Annotated[
         int | None,
-        option("N", "Source tokens per batch, times the beam size.  [default: the run's]", min=1),
+        option(
+            "N", "Maximum per batch of source tokens times beam size.  [default: the run's]", min=1
+        ),
     ] = None
     max_length: Annotated[
         int | None,
@@ -117,7 +119,7 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
         str,
         option(
             "|".join(("auto", "torch", *entries("engine"))),
-            "auto: a faster engine if its text is the same, else torch.",
+            "auto: a faster engine if it writes the same text as torch, else torch.",
         ),
     ] = "auto"
 
@@ -185,7 +187,7 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
 
 @declared_by(TranslateOptions)
 def translate(given: TranslateOptions) -> None:
-    """Translate text, one sentence per line; line N in is line N out.
+    """Translate text, one sentence per line; input line N becomes output line N.
 
     By default, it reads standard input and writes standard output. Until -o FILE is complete, its
     lines are in FILE.partial; run the same command again to resume.

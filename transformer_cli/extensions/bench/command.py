@@ -26,7 +26,7 @@ def bench(json: options.Json = False, device: options.Device = "auto") -> None:
 
     It trains and translates random sentences with a model like multi30k_de_en_fast, in each
     precision that the machine supports, with one thread and with all. Stop other programs first.
-    Tokens are target tokens. With --json, the result also describes the machine.
+    Speeds are in target tokens. With --json, the result also describes the machine.
 
     \b
     Example:

@@ -26,10 +26,10 @@ def check(
 ) -> None:
     """Find problems in the text before training.
 
-    It finds blank, repeated and copied pairs, misaligned sides, test pairs in the training text,
-    unusual length ratios, lines in another script and wrongly decoded characters. Rare findings are
-    notes, frequent ones warnings. The exit code is 1 for certain mistakes, such as testing on
-    training text, and with --strict for warnings too.
+    It finds blank, repeated and copied pairs, misaligned sides, test pairs in the training
+    text, unusual length ratios, lines in another script and wrongly decoded characters. Rare
+    findings are reported as notes, frequent ones as warnings. The exit code is 1 for certain
+    mistakes, such as testing on training text, and with --strict also for warnings.
 
     \b
     Example:

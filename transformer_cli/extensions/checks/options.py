@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 AllowSuspectData = Annotated[
     bool,
     flag(
-        "Train even if the files look wrong, e.g. misaligned, or tested on training text.",
+        "Continue even if the text looks wrong, e.g. misaligned, or tested on training text.",
         "--allow-suspect-data",
     ),
 ]

@@ -15,7 +15,7 @@ class ConstraintOptions(ExtraOptions):
 
     heading = "Terms and memory"
     tag: Annotated[
-        str | None, option("NAME", "Put this tag of the training data before each line.")
+        str | None, option("NAME", "Put this tag, one of the training data, before each line.")
     ] = None
     terms: Annotated[Path | None, option("FILE", "TSV file of terms to use.", marks=("reads",))] = (
         None

@@ -25,7 +25,9 @@ class CleanOptions(CommandOptions):
     """The options of ``clean``."""
 
     config: options.Config
-    directory: Annotated[Path, option("DIR", "Directory to write; new or empty.", "--output", "-o")]
+    directory: Annotated[
+        Path, option("DIR", "Output directory; must be new or empty.", "--output", "-o")
+    ]
     set_: options.Set = None
 
 
@@ -33,7 +35,7 @@ class CleanOptions(CommandOptions):
 def clean(given: CleanOptions) -> None:
     """Filter a corpus, and write the kept and the rejected pairs.
 
-    It needs data.kind corpus. Kept pairs go to train.src, train.tgt and so on, rejected ones to
+    It requires data.kind: corpus. Kept pairs go to train.src, train.tgt and so on, rejected ones to
     dropped.tsv with their number, source and filter. The setting data.filters and each source's
     filters choose the filters.
 

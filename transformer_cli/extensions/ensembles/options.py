@@ -27,7 +27,7 @@ class EnsembleOptions(ExtraOptions):
         list[Path] | None,
         option(
             "RUN",
-            "Average the probabilities with this run's; repeatable.",
+            "Average the probabilities with those of another run; repeatable.",
             _NAME,
             marks=("run", "torch"),
         ),

@@ -24,7 +24,7 @@ def export(
     run: options.Run,
     directory: Annotated[
         Path,
-        argument("DIR", "Directory to write; new or empty."),
+        argument("DIR", "Output directory; must be new or empty."),
     ],
     format_: Annotated[
         str,

@@ -24,18 +24,18 @@ def import_(
             "SOURCE", "Directory of a transformers model, or its name on the Hugging Face Hub."
         ),
     ],
-    run: Annotated[Path, argument("RUN", "Run directory to write.")],
+    run: Annotated[Path, argument("RUN", "Run directory to create.")],
     revision: Annotated[
         str | None, option("REV", "Branch, tag or commit on the Hub.  [default: main]")
     ] = None,
     src_lang: Annotated[str | None, option("CODE", Language.format("Source"))] = None,
     tgt_lang: Annotated[str | None, option("CODE", Language.format("Target"))] = None,
 ) -> None:
-    """Turn a Marian model in transformers' format, e.g. of OPUS-MT, into a run.
+    """Turn a Marian model in transformers' format, such as one from OPUS-MT, into a run.
 
     You can use the run like any other. To train it further, write a config with base:
-    RUN/config.yaml, init: RUN and a data section. No code of the model is run. RUN appears when it
-    is complete.
+    RUN/config.yaml, init: RUN and a data section. No code that comes with the model is run. RUN
+    appears when it is complete.
 
     \b
     Example:

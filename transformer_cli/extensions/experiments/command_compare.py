@@ -61,11 +61,11 @@ def compare(
     precision: options.Precision = "auto",
     threads: options.Threads = None,
 ) -> None:
-    """Compare trained models: scores on the same text, costs and different settings.
+    """Compare trained models: scores on the same text, costs, and the settings that differ.
 
     Each run's BLEU is tested against the first run's by paired bootstrap resampling: p is the
-    probability of such a difference by chance. It is about these trainings only, as results vary by
-    seed.
+    probability of such a difference by chance. The result applies only to these particular
+    runs, because results vary by seed.
 
     For groups of runs with several seeds, you get mean and deviation over the seeds, and a test
     over seeds and sentences together, with Holm's correction for several groups.
@@ -76,7 +76,7 @@ def compare(
       transformer-cli compare 'runs/small-*' 'runs/large-*'
 
     \b
-    An adapted model on the old text and the new one:
+    Compare an adapted model with the original on the old and the new text:
       transformer-cli compare runs/old runs/new --split runs/old:test --split runs/new:test
     """
     with options.prefix_errors("compare: "):

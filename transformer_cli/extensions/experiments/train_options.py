@@ -33,7 +33,7 @@ class GrowingOptions(TrainExtra):
         Path | None,
         option(
             "RUN",
-            "Adapt this run to the text of --add, in a new run.",
+            "Adapt RUN to the text given with --add, in a new run.",
             "--from",
         ),
     ] = None
@@ -42,7 +42,12 @@ class GrowingOptions(TrainExtra):
         option("FILE", "With --from: new text, TMX, PO or TSV; repeatable.", "--add"),
     ] = None
     max_loss: Annotated[
-        float, option("BLEU", "With --from: BLEU that the old validation text may lose.", min=0.0)
+        float,
+        option(
+            "BLEU",
+            "With --from: largest acceptable drop in BLEU on the old validation text.",
+            min=0.0,
+        ),
     ] = _MAX_LOSS
 
     def check(self, given: TrainOptions) -> None:

@@ -23,7 +23,7 @@ COMMANDS = (
     "transformer-cli train configs/toy.yaml",
     "echo 'Ein kleiner Hund schläft vor dem roten Haus.' | transformer-cli translate runs/toy",
 )
-COLUMNS, ROWS = 80, 16
+COLUMNS, ROWS = 92, 16
 PROMPT = "$ "
 KEY_SECONDS = 0.04
 LONGEST_WAIT = 0.5

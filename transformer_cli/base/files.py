@@ -1,6 +1,6 @@
 """Read files that may be untrusted, and check that nothing is in the way of files to write.
 
-A directory from elsewhere may contain links to any place, pipes that block, and endless devices.
+An untrusted directory may contain links that point anywhere, pipes that block, and endless devices.
 Code that reads files in it, or changes one in place, uses ``open_regular`` or ``read_small``. Code
 that writes new files in it calls ``check_no_links`` first.
 """

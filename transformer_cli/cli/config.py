@@ -38,8 +38,8 @@ def validate(
 ) -> None:
     """Check every key and value of config files.
 
-    It prints a line for each valid file, and all mistakes of the others on stderr; then it exits
-    with 2. It does not check whether the text exists.
+    It prints a line for each valid file, and the mistakes in the others on stderr. If there are
+    any mistakes, it exits with 2. It does not check whether the text exists.
 
     \b
     Example:

@@ -34,7 +34,7 @@ class InitOptions(CommandOptions):
         ),
     ] = Path()
     from_: Annotated[
-        str | None, option("NAME", "Sample to write; if omitted, list the samples.", "--from")
+        str | None, option("NAME", "Sample to write; without this option, list them.", "--from")
     ] = None
 
 

@@ -29,7 +29,9 @@ Set = Annotated[
     list[str] | None,
     option("KEY=VALUE", "Change a setting, e.g. training.epochs=3; repeatable.", "--set"),
 ]
-Overwrite = Annotated[bool, flag("Start again, and rename the earlier run.", "--overwrite")]
+Overwrite = Annotated[
+    bool, flag("Start over; the earlier run is kept under a new name.", "--overwrite")
+]
 Checkpoint = Annotated[str, option("best|last|average|PATH", "Checkpoint to load.")]
 BeamSize = Annotated[
     int | None, option("N", "Beam size; 1 is greedy search.  [default: the run's]", min=1)

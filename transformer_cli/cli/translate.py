@@ -73,7 +73,9 @@ class DecodingOptions(CommandOptions):
     batch_tokens: Annotated[
         int | None,
         option(
-            "N", "Maximum per batch of source tokens times beam size.  [default: the run's]", min=1
+            "N",
+            "Maximum source tokens per batch, times the beam size.  [default: the run's]",
+            min=1,
         ),
     ] = None
     max_length: Annotated[

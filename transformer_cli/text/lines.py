@@ -40,7 +40,7 @@ def has_letters(text: str) -> bool:
 
 
 def has_words(line: str) -> bool:
-    """Return whether a line has letters outside of parts that no translation changes, such as URLs.
+    """Return whether a line has letters outside parts that no translation changes, such as URLs.
 
     Extensions find such parts through the interface ``unchanged parts``. ``signs`` is a pattern
     that lines without such parts seldom match; ``load`` names a function like this one.

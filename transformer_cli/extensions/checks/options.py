@@ -37,7 +37,7 @@ class SeenOptions(EvaluateExtra):
     heading = "Search and scores"
     seen: Annotated[
         bool,
-        flag("Also score only the pairs that are not in the training text.", "--seen"),
+        flag("Add scores for just the pairs that are not in the training text.", "--seen"),
     ] = False
 
     def notes(self, given: EvaluateOptions, scored: ScoredText) -> "Notes | None":

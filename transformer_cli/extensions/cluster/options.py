@@ -57,7 +57,7 @@ def _open(settings: "cluster_schema.ClusterSettings", place: Path) -> Iterator["
 class TrainClusterOptions(ClusterOptions):
     """A cluster that prepares the training text."""
 
-    about = "With --cluster, the cluster prepares the text; the training runs here."
+    about = "With --cluster, the cluster prepares the text; this machine trains the model."
 
     def check(self, given: Any) -> None:
         if self.cluster is not None and given.dry_run:
@@ -70,7 +70,7 @@ class TranslateClusterOptions(ClusterOptions):
     """A cluster that translates many files."""
 
     heading = "Hardware"
-    about = "With --cluster, each worker translates one of many files."
+    about = "With --cluster and several files, each worker translates one file at a time."
 
     def check(self, given: Any) -> None:
         if self.cluster is not None:

@@ -35,8 +35,8 @@ def show(
 ) -> None:
     """Show every setting and where it was set.
 
-    A comment on each line names the origin: file and line, --set, or default. It also shows the
-    value of a base file that the setting replaces.
+    A comment on each line names the origin: file and line, --set, or default. If the setting
+    overrides a value from a base file, the comment shows that value too.
 
     \b
     Example:

@@ -1,7 +1,7 @@
 """Terms in training: some words of a source are replaced by their translation in the target.
 
 This teaches a model to use given terms (Dinu et al. 2019). They stand between marks: 'Ein ⟨term⟩
-package ⟨end⟩ fehlt'. The source's own words are left out, as a model that knows them would
+package ⟨end⟩ fehlt'. The original source words are left out, because a model that sees them would
 translate them as usual. Aligning a pair's tokens shows which words correspond; IBM model 1 (Brown
 et al. 1993), in both directions, learns which token translates which.
 """

@@ -35,9 +35,9 @@ class CleanOptions(CommandOptions):
 def clean(given: CleanOptions) -> None:
     """Filter a corpus, and write the kept and the rejected pairs.
 
-    It requires data.kind: corpus. Kept pairs go to train.src, train.tgt and so on, rejected ones to
-    dropped.tsv with their number, source and filter. The setting data.filters and each source's
-    filters choose the filters.
+    It requires data.kind: corpus. Kept pairs go to train.src, train.tgt and so on, rejected
+    ones to dropped.tsv, each with its number, its source and the filter that rejected it. Set
+    the filters with data.filters and with filters of each source.
 
     \b
     Example:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 _OF_OPUS = ("src_lang", "tgt_lang", "name")
 """The options for opus; own takes these and all others."""
 
-TargetSide = Annotated[Path | None, option("FILE", "own: the target side.")]
-
 
 @dataclass(frozen=True)
 class TextOptions(ExtraOptions):
@@ -30,9 +28,9 @@ class TextOptions(ExtraOptions):
 
     heading = "Your text"
     about = (
-        "own is for your own text: the config fits the size of the text, and holds out pairs for "
-        "validation and test if you have none. opus:NAME does the same for a corpus from OPUS, "
-        "which train downloads; opus lists them."
+        "--from own is for your own text: the config fits the size of the text, and holds out "
+        "pairs for validation and test if you give none. --from opus:NAME does the same for a "
+        "corpus from OPUS, which train downloads; --from opus lists the corpora."
     )
 
     src: Annotated[Path | None, option("FILE", "own: source side of the training text.")] = None
@@ -41,11 +39,13 @@ class TextOptions(ExtraOptions):
         Path | None,
         option("FILE", "own: source side of the validation text.  [default: part of --src]"),
     ] = None
-    val_tgt: TargetSide = None
+    val_tgt: Annotated[Path | None, option("FILE", "own: target side of the validation text.")] = (
+        None
+    )
     test_src: Annotated[
         Path | None, option("FILE", "own: source side of the test text.  [default: part of --src]")
     ] = None
-    test_tgt: TargetSide = None
+    test_tgt: Annotated[Path | None, option("FILE", "own: target side of the test text.")] = None
     src_lang: Annotated[
         str | None, option("CODE", "Source language.  [default: from the files' names]")
     ] = None

@@ -82,7 +82,7 @@ class MixedStore(ShardedStore):
         self.mix = mix
 
     def shard_lengths(self, shard: int) -> Lengths:
-        """Return for each draw the most tokens of a pair it may pick."""
+        """Return, for each draw, the maximum number of tokens in a pair that it may pick."""
         return self._sampler(shard).lengths
 
     def draw(self, shard: int, seed: int, epoch: int) -> EncodedText:
@@ -149,7 +149,7 @@ class _Share:
         return np.take(self.pairs, steps * len(self.pairs) // (self.count * _STEPS))
 
     def max_lengths(self, side: np.ndarray) -> np.ndarray:
-        """Return for each draw the most tokens of a pair it may pick."""
+        """Return, for each draw, the maximum number of tokens in a pair that it may pick."""
         draws = np.arange(self.count + 1, dtype=np.int64) * len(self.pairs)
         first, last = draws[:-1] // self.count, -(-draws[1:] // self.count)
         # Add an element, as reduceat accepts no end beyond the array.

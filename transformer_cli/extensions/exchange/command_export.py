@@ -50,7 +50,7 @@ def export(
 
     ctranslate2 is for CTranslate2, onnx for ONNX Runtime, transformers for Hugging Face's library,
     and hub for sharing with users of this program. DIR contains the model, tokenizers and settings.
-    It appears when it is complete.
+    It is created only when the export is complete.
 
     \b
     Example:

@@ -35,7 +35,7 @@ def import_(
 
     You can use the run like any other. To train it further, write a config with base:
     RUN/config.yaml, init: RUN and a data section. No code that comes with the model is run. RUN
-    appears when it is complete.
+    is created only when the import is complete.
 
     \b
     Example:

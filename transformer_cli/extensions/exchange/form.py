@@ -234,7 +234,7 @@ class ModelForm(_Keys):
 
 
 def read_form(files: ModelFiles) -> ModelForm:
-    """Read a model's form; raise ImportedModelError for a key that our models cannot have."""
+    """Read a model's settings; raise ImportedModelError for one that our models do not support."""
     if files.has(MARK):
         raise ImportedModelError(f"{files.directory}: is already a transformer-cli run; use it")
     if not files.has(CONFIG):

@@ -1,8 +1,8 @@
 """Marian models' tokenizers: two SentencePiece models with tables of ids.
 
-SentencePiece splits text into pieces. Marian's own table, one per side or one for both, has their
-ids. transformers' MarianTokenizer gives the same pieces, except that it takes text with spaces
-between '>>' and '<<' for a language code, too.
+SentencePiece splits text into pieces. Their ids come from Marian's own tables: one per side, or
+one for both. transformers' MarianTokenizer gives the same pieces, except that it takes text with
+spaces between '>>' and '<<' for a language code, too.
 """
 
 import re

@@ -43,7 +43,7 @@ Splits = Annotated[
     list[str] | None,
     option(
         "[RUN:]NAME",
-        "Split of the runs' corpus, or RUN:NAME for one run's; repeatable.  "
+        "Split of the runs' corpus, or RUN:NAME for a split of one run's corpus; repeatable.  "
         "[default: the first test split]",
         "--split",
     ),
@@ -67,8 +67,9 @@ def compare(
     probability of such a difference by chance. The result applies only to these particular
     runs, because results vary by seed.
 
-    For groups of runs with several seeds, you get mean and deviation over the seeds, and a test
-    over seeds and sentences together, with Holm's correction for several groups.
+    For groups of runs with several seeds, you get the mean and standard deviation over the
+    seeds, and a test over both seeds and sentences, with Holm's correction for more than two
+    groups.
 
     \b
     Example:

@@ -39,7 +39,7 @@ class GrowingOptions(TrainExtra):
     ] = None
     add: Annotated[
         list[Path] | None,
-        option("FILE", "With --from: new text, TMX, PO or TSV; repeatable.", "--add"),
+        option("FILE", "With --from: file with new text (TMX, PO or TSV); repeatable.", "--add"),
     ] = None
     max_loss: Annotated[
         float,

@@ -24,7 +24,7 @@ class ManyFilesOptions(InputOptions):
     """
 
     heading = "Options"
-    about = "If -i is a directory or a quoted 'pattern*', -o is a directory."
+    about = "If -i is a directory or a quoted 'pattern*', -o must be a directory."
 
     def matches(self, given: TranslateOptions) -> bool:
         path = given.input_

@@ -1,4 +1,4 @@
-"""Checks whether a training's weights, gradients and optimizer state fit into memory."""
+"""Checks whether the weights, gradients and optimizer state of a training run fit into memory."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -35,7 +35,8 @@ def report(
 ) -> None:
     """Write an HTML page about a run: curves, scores, translations and attention.
 
-    The page is one file that works offline. During training, it shows the best model so far.
+    The page is one file that works offline. If the run is still training, it shows the best model
+    so far.
 
     \b
     Example:

@@ -18,7 +18,7 @@ _PART = re.compile(rf"{_WORD.pattern}|\s+|.", re.DOTALL)
 
 
 class Span(NamedTuple):
-    """A part of a text, and whether it is missing in the other text."""
+    """A part of a text, and whether it is missing from the other text."""
 
     text: str
     differs: bool

@@ -12,7 +12,7 @@ class RevisionOptions(ExtraOptions):
     """How to handle doubtful translations."""
 
     heading = "Search"
-    about = "Doubtful lines, such as repetitive ones, are retried with a wider beam."
+    about = "Doubtful translations, such as repetitive ones, are tried again with a wider beam."
     fallback: Annotated[
         Literal["source"] | None,
         option(None, "Write the source instead of a doubtful translation."),

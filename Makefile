@@ -3,6 +3,7 @@
 # make setup: the environment with all extras and tools; make demo installs the package alone.
 # make test-shuffled: as test, files and tests in a random order; SEED=… repeats one.
 # make docs: the documents as a site with search, in .site.
+# make pictures: README's recording and charts, from a real run and docs/benchmarks.md; two minutes.
 # make bench: how fast we are beside other programs, into .bench; an hour, alone on the machine.
 # make best: our best models of Multi30k, both ways; about 2½ hours on 2 CPU cores that
 # multiply in bfloat16. Run it again to resume.
@@ -27,7 +28,7 @@ EQUIPPED := $(VENV)/.equipped
 TORCHTEXT := .torchtext-venv
 OLD_PYTHON ?= python3.11
 
-.PHONY: setup demo test test-shuffled test-all test-torchtext lint docs bench best clean
+.PHONY: setup demo test test-shuffled test-all test-torchtext lint docs pictures bench best clean
 
 setup: $(EQUIPPED)
 
@@ -75,6 +76,10 @@ $(TORCHTEXT)/.installed:
 docs: setup
 	$(BIN)/python -m docs.site
 	@echo 'open .site/index.html'
+
+pictures: setup
+	$(BIN)/python -m docs.charts
+	$(BIN)/python -m docs.recording
 
 lint: setup
 	$(BIN)/ruff format --check .

@@ -17,6 +17,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from transformer_cli.config.decoding_schema import DecodingConfig
+
 _TOY = Path("data/toy")
 _PIECES = ("tokenizer={kind: sentencepiece, vocab_size: 340}", "model.tying=all")
 _SLOTS = ("tokenizer={kind: words, min_freq: 1, protect: [urls, printf]}",)
@@ -56,7 +58,6 @@ _PRECISIONS = {"bfloat16": "bfloat16"}
 OPTIONS: dict[str, tuple[str, ...]] = {
     "greedy": ("--beam-size", "1"),
     "beam": ("--beam-size", "4"),
-    "length_penalty": ("--beam-size", "4", "--length-penalty", "2"),
     "max_length": ("--max-length", "4"),
     "batch_tokens": ("--batch-tokens", "64"),
     "n_best": ("--n-best", "3"),
@@ -77,6 +78,15 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "po": (),
     "po_fuzzy": ("--no-fuzzy",),
     "with_memory": ("--memory", "{memory}"),
+    **{
+        name: (
+            "--beam-size",
+            "4",
+            f"--{name.replace('_', '-')}",
+            f"{DecodingConfig.bounds(name)[0] + 2:g}",
+        )
+        for name in DecodingConfig.options()
+    },
 }
 _OPTION_RUNS = ("words", "slots", "pieces", "terms")
 

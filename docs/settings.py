@@ -55,15 +55,20 @@ def added_settings(extension: str) -> str:
                 )
                 if entry.name == "corpus":
                     tables.append("\n" + _sources(part))
-    for name, entry in registry.entries("setting").items():
-        if entry.extension == extension:
-            place, _, key = name.rpartition(".")
-            part = _find(place)
-            kind = next(each for each in part.get("anyOf", [part]) if key in each["properties"])
-            added = {"properties": {name: kind["properties"][key]}}
-            rows += _rows(added)
+    for place, part in inline_schema()["properties"].items():
+        for key, owner in _added(place).items():
+            if owner == extension:
+                kinds = part.get("anyOf", [part])
+                kind = next(each for each in kinds if key in each["properties"])
+                rows += _rows({"properties": {f"{place}.{key}": kind["properties"][key]}})
     keys = f"\n### Keys that it adds\n\n{_as_table(rows)}" if rows else ""
     return "".join(tables) + keys
+
+
+def _added(place: str) -> dict[str, str]:
+    """Return the keys that extensions add to a section, each with its extension."""
+    entries = registry.entries(f"{place} settings").values()
+    return {key: entry.extension for entry in entries for key in entry.load().model_fields}
 
 
 def _find(place: str) -> Schema:
@@ -85,11 +90,10 @@ def _without_added(place: str, part: Schema) -> Schema:
             added = registry.entries(interface)
             kinds = [k for k in part["anyOf"] if k["properties"]["kind"]["const"] not in added]
             return {**part, "anyOf": [_without_added(place, kind) for kind in kinds]}
-    added = registry.entries("setting")
     kept = {
         key: _without_added(f"{place}.{key}", below)
         for key, below in part.get("properties", {}).items()
-        if f"{place}.{key}" not in added
+        if key not in _added(place)
     }
     return {**part, "properties": kept} if kept else part
 
@@ -180,30 +184,35 @@ def _rows(part: Schema, above: str = "") -> Iterator[tuple[str, Schema, str]]:
 
 
 def _type(part: Schema) -> str:
-    """Return the values that a setting takes, in words."""
+    """Return the values that a setting takes, in words, without null if that is the default."""
     if "anyOf" in part:
         return "a section, see below"
     if "const" in part:
         return f"`{part['const']}`"
+    is_null = "default" in part and part["default"] is None
     if "enum" in part:
-        *others, last = (f"`{as_yaml(choice)}`" for choice in part["enum"])
+        choices = [choice for choice in part["enum"] if choice is not None or not is_null]
+        *others, last = (f"`{as_yaml(choice)}`" for choice in choices)
         return f"{', '.join(others)} or {last}"
     match part["type"]:
+        case [*names, "null"] if is_null:
+            return _type({**part, "type": names if names[1:] else names[0]})
         case [name, "null"]:
             return f"{_type({**part, 'type': name})}, or `null`"
-        case ["string", "array", "null"]:
-            return "text, or a list, or `null`"
+        case ["string", "array"]:
+            return "text or a list"
         case ["boolean", "string"]:
-            return "true or false, or text"
-        case ["integer", "string", "null"]:
-            return "whole number or text, or `null`"
+            return "`true`, `false` or text"
+        case ["integer", "string"]:
+            return "integer or text"
         case "integer" | "number" as name:
-            kind = {"integer": "whole number", "number": "number"}[name]
-            return f"{kind}, {bounds}" if (bounds := _bounds(part)) else kind
+            return f"{name}, {bounds}" if (bounds := _bounds(part)) else name
         case "boolean":
             return "`true` or `false`"
         case "array" if isinstance(part["items"], list):
             return f"list of {len(part['items'])}: {_type(part['items'][0])} each"
+        case "array" if "length_ratio" in part["items"].get("enum", ()):
+            return "list of [filters](#filters)"
         case "array" if "enum" in part["items"]:
             return f"list of {_type(part['items'])}"
         case "array" if "anyOf" in part["items"]:
@@ -218,7 +227,7 @@ def _type(part: Schema) -> str:
         case _ if part.get("format") == "path":
             return "path"
         case _ if part.get("pattern") == LANGUAGE_PATTERN:
-            return "language code, as `de`, `pt-BR` or `zh_TW`"
+            return "language code"
         case _ if part.get("pattern") == NAME_PATTERN:
             return "letters, digits, `-` and `_`"
         case name:

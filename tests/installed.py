@@ -8,8 +8,8 @@ from transformer_cli import extensions
 from transformer_cli.base import registry
 from transformer_cli.cli import list_commands
 
-_README = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
-_EXTENSIONS = set(re.findall(r"\]\(docs/extensions/(\w+)\.md", _README))  # a page of each
+_INDEX = Path(__file__).parents[1] / "docs" / "extensions" / "README.md"
+_EXTENSIONS = set(re.findall(r"^\| \[(\w+)\]", _INDEX.read_text("utf-8"), re.MULTILINE))
 """The names of the repository's extensions, whether they are here or not."""
 
 

@@ -76,9 +76,10 @@ def _names_of(interface: str, entry: registry.Entry) -> Iterator[tuple[str, str]
     """Yield the names of an entry: its own, file endings and the like, options and settings."""
     if interface == "command":
         yield entry.name, f"transformer-cli {entry.name}"
-    elif interface not in ("location", "download") and not interface.endswith(" options"):
-        name = entry.name.rpartition(".")[2] if interface == "setting" else entry.name
-        yield name, f'"{entry.name}"'
+    elif interface not in ("location", "download") and not interface.endswith(
+        (" options", " settings")
+    ):
+        yield entry.name, f'"{entry.name}"'
     for fact, value in entry.facts.items():
         if isinstance(value, tuple) and fact != "kinds":  # those of the core
             yield from ((each, f'"{each}"') for each in value)
@@ -90,7 +91,7 @@ def _names_of(interface: str, entry: registry.Entry) -> Iterator[tuple[str, str]
                     continue
                 yield field.name, "--" + field.name.rstrip("_").replace("_", "-")
         elif isinstance(kind, type) and issubclass(kind, Section):
-            section = {"corpus": "data"}.get(interface, interface)
+            section = {"corpus": "data"}.get(interface, interface.removesuffix(" settings"))
             own = kind.__annotations__.keys() & kind.model_fields.keys() - _core_settings(Section)
             yield from ((name, f"{section}.{name}") for name in own)
 

@@ -80,7 +80,7 @@ def test_a_scheme_that_nothing_provides_is_an_error() -> None:
     path = text_path("s3://bucket/x")
     assert not is_here(path)
     with pytest.raises(
-        MissingExtraError, match=r"^s3://bucket/x: s3: no such .*; .* here: fake(;|$)"
+        MissingExtraError, match=r"^s3://bucket/x: s3: no such .*; installed extensions: fake(;|$)"
     ):
         open_text(path)
 

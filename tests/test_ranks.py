@@ -13,7 +13,7 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_several_processes_are_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(UsageError, match=r"^WORLD_SIZE=2: no such way to connect processes is "):
+    with pytest.raises(UsageError, match=r"^WORLD_SIZE=2: no extension connects processes; "):
         ranks.find_ranks()
 
 

@@ -69,7 +69,7 @@ def test_each_entry_of_the_manifests_can_be_loaded() -> None:
 
 def test_a_name_that_no_extension_adds_to_the_package_is_no_attribute() -> None:
     installed = ", ".join(registry.installed()) or "none"
-    with pytest.raises(AttributeError, match=f"'Reader'; extensions here: {installed}"):
+    with pytest.raises(AttributeError, match=f"'Reader'; installed extensions: {installed}"):
         transformer_cli.Reader  # noqa: B018
     with pytest.raises(ImportError, match="cannot import name 'Reader' from 'transformer_cli'"):
         from transformer_cli import Reader  # noqa: F401
@@ -131,7 +131,10 @@ def test_another_package_is_looked_in_for_unknown_names_only(
     ("manifest", "reason"),
     [
         ("api = 2\nprovides = {}\n", "friendly is for version 2 of the interfaces, not 1"),
-        ('api = 1\nrequires = ("nowhere.at_all", "sys")\n', "friendly needs nowhere.at_all, not"),
+        (
+            'api = 1\nrequires = ("nowhere.at_all", "sys")\n',
+            "friendly needs packages that are not installed: nowhere.at_all",
+        ),
     ],
 )
 def test_an_extension_that_does_not_fit_is_named_where_it_is_missed(
@@ -141,7 +144,7 @@ def test_an_extension_that_does_not_fit_is_named_where_it_is_missed(
     assert registry.find("command", "greet") is None
     said = registry.describe_missing("command", "greet")
     here = ", ".join(registry.installed()) or "none"
-    assert said.startswith(f"greet: no such command is installed; extensions here: {here}; ")
+    assert said.startswith(f"greet: no such command is installed; installed extensions: {here}; ")
     assert reason in said
     assert capsys.readouterr().err == ""
 
@@ -177,7 +180,7 @@ def test_a_command_of_another_package_is_run(other: Path) -> None:
 
 
 def test_an_unknown_command_is_one_line_with_what_is_installed() -> None:
-    said = "frobnicate: no such command is installed; there are init, config, vocab, train, "
+    said = "frobnicate: no such command is installed; choose from init, config, vocab, train, "
     process.assert_refused(process.run("frobnicate"), 2, said)
     process.assert_refused(process.run("trian"), 2, "; did you mean 'train'?")
 
@@ -195,5 +198,5 @@ def test_an_extension_without_one_that_it_imports_is_left_out(
         paths = [Path(name) / "manifest.py" for name in present]
         monkeypatch.setattr(registry, "_FOLDER", SimpleNamespace(glob=lambda _, found=paths: found))
         assert list(registry._shipped.__wrapped__()) == usable
-    assert registry._unusable["c"] == "needs b, which cannot be used here"
+    assert registry._unusable["c"] == "needs extensions that are not usable: b"
     registry._unusable.clear()

@@ -18,8 +18,8 @@ def notes(version: str) -> tuple[int, str, str]:
 
 def test_a_versions_notes_are_its_part_of_the_changelog() -> None:
     code, text, _ = notes("0.1.0")
-    assert (code, text.startswith("The first release.")) == (0, True)
-    assert "\n### Training\n" in text
+    assert (code, text.startswith("Never published.")) == (0, True)
+    assert "\n- Training: " in text
     assert "\n## " not in text
 
 

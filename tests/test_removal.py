@@ -75,7 +75,7 @@ def use(checkout: Path, directory: Path, removed: Sequence[str]) -> None:
     for name, entry in registry.entries("command").items():
         if entry.extension in removed:
             missing = run(checkout, directory, *program, name, code=2)
-            assert f"error: {name}: no such command is installed; there are init, " in missing
+            assert f"error: {name}: no such command is installed; choose from init, " in missing
             assert missing.count("\n") == 1
 
 

@@ -1,6 +1,6 @@
 """Train, score and use Transformer translation models.
 
-What programs may import from here, extensions add::
+Extensions add the names that programs can import from here::
 
     provides = {"python": {"Reader": {"load": "reading:Reader"}}}
 """
@@ -12,7 +12,7 @@ from transformer_cli.base.packages import __version__ as __version__
 
 
 def __getattr__(name: str) -> Any:
-    # Looked up when asked for, as torch takes seconds to import, and --help needs none of it.
+    # Imports a name when it is first used: torch takes seconds, and --help needs none of it.
     from transformer_cli.base import registry
 
     if name == "__all__":

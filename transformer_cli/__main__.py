@@ -1,9 +1,9 @@
-"""``python -m transformer_cli`` is ``transformer-cli``."""
+"""Run ``transformer-cli`` as ``python -m transformer_cli``."""
 
 import signal
 
 if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    # Ctrl-C before ``main`` takes over: without a traceback of what was being imported.
+    # Until ``main`` takes over, Ctrl-C exits without a traceback of unfinished imports.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 from transformer_cli.base.packages import no_collection

@@ -46,5 +46,5 @@ def test_an_error_costs_only_its_own_part(tmp_path: Path) -> None:
 
 def test_without_a_gpu_one_line_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(SystemExit, match=r"^`device` cuda: torch sees no CUDA device.*$"):
+    with pytest.raises(SystemExit, match=r"^`device` cuda: torch finds no CUDA device.*$"):
         gpu.main(["--out", str(tmp_path / "out")])

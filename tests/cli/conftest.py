@@ -30,7 +30,7 @@ training:
 
 @dataclass(frozen=True)
 class Training:
-    """A training that was left alone."""
+    """A training that was not interrupted."""
 
     run: Path
     config: Path
@@ -39,7 +39,7 @@ class Training:
 
 @pytest.fixture(scope="session")
 def training(tmp_path_factory: pytest.TempPathFactory) -> Training:
-    """Look at it, and change nothing; all workers of pytest-xdist share it."""
+    """Train once; all workers of pytest-xdist share the training, so tests must not change it."""
     base = tmp_path_factory.getbasetemp()
     directory = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "training"
     config, ended = directory / "tiny.yaml", directory / "finished.json"
@@ -63,5 +63,5 @@ def config(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def own_run(training: Training, tmp_path: Path) -> Path:
-    """A copy of the trained run, to do with as a test likes."""
+    """Return a copy of the trained run, which a test may change."""
     return shutil.copytree(training.run, tmp_path / "run")

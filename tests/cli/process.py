@@ -1,8 +1,8 @@
-"""Running the program for the tests, each time as a process of its own.
+"""Run the program for the tests, each time in its own process.
 
-To import torch and spaCy takes seconds. Most runs are therefore forked from a server that has
-imported all modules and computed nothing; those where the start of the interpreter, its end or a
-terminal matters start a new interpreter, as a user's shell does.
+Importing torch and spaCy takes seconds. Most runs are therefore forked from a server that has
+imported all modules and computed nothing. Tests of the interpreter's start or end, or of a
+terminal, start a new interpreter, as a user's shell does.
 """
 
 import contextlib
@@ -29,11 +29,11 @@ from unittest.mock import patch
 import children
 
 PATIENCE = 600.0
-"""Seconds after which a process is taken to hang."""
+"""Seconds after which a process is considered hung."""
 
 _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-# The server is started by the first test that runs the program, in any file: it gets the
-# environment and the directory of before all tests, not those that this test has set.
+# The first test that runs the program, in any file, starts the server. The server gets the
+# environment and the directory from before all tests, not those that this test has set.
 _AT_FIRST = {**os.environ, **_ENVIRONMENT}
 _ROOT = Path(__file__).parents[2]
 _WARM = "cli.warm"
@@ -56,7 +56,7 @@ class Finished:
 
 
 def _ensure_server() -> None:
-    """Start what runs are forked from, unless it is there; it keeps what it is started with."""
+    """Start the server that runs are forked from, unless it runs; it keeps its environment."""
     if not _can_fork:
         return
     _forks.set_forkserver_preload([_WARM])
@@ -68,7 +68,7 @@ def _ensure_server() -> None:
 
 
 def with_precision(arguments: Sequence[str | Path]) -> list[str | Path]:
-    """Train in float32 where a test does not say how: auto measures, and depends on the machine."""
+    """Train in float32 unless a test sets the precision: auto depends on the machine."""
     is_training = arguments[:1] in (("train",), ("sweep",))
     if not is_training or "--precision" in arguments:
         return list(arguments)
@@ -110,7 +110,7 @@ def run(
 
 
 def _finished(code: int, out: bytes, err: bytes) -> Finished:
-    """Decode what a process wrote, without the lines that torch before 2.13 has of Gloo."""
+    """Decode the output of a process, without torch's lines about Gloo (before torch 2.13)."""
     return Finished(
         code, out.decode(), re.sub(r"^\[Gloo\] Rank .*\n", "", err.decode(), flags=re.M)
     )
@@ -233,7 +233,7 @@ def signal_at(
 
 
 def assert_refused(finished: Finished, code: int, *fragments: str) -> None:
-    """One line on stderr that says what is wrong, nothing on stdout, and the right code."""
+    """Check that a process printed one line of error, nothing on stdout, and has the exit code."""
     assert finished.err.startswith("transformer-cli: error: ")
     assert finished.err.count("\n") == 1
     assert finished.err.endswith("\n")

@@ -1,4 +1,4 @@
-"""Whether two runs are the same to the last bit, apart from how long things took."""
+"""Compare two runs: they must be equal to the last bit, except for times."""
 
 import json
 from pathlib import Path
@@ -9,12 +9,12 @@ _SEEN = ("tensorboard",)
 
 
 def assert_same_run(found: Path, expected: Path, other_checkpoints: bool = False) -> None:
-    """The run in ``found`` is the finished one in ``expected``; nothing temporary is in it.
+    """Check that the run in ``found`` equals the one in ``expected``, without temporary files.
 
     Args:
         found: a run directory.
         expected: another one.
-        other_checkpoints: whether ``found`` may have kept other checkpoints beside the last.
+        other_checkpoints: whether ``found`` may have kept other checkpoints besides the last one.
     """
     for name in _SEEN:
         assert (found / name).exists() == (expected / name).exists()
@@ -41,7 +41,7 @@ def assert_same_run(found: Path, expected: Path, other_checkpoints: bool = False
 
 
 def content(path: Path) -> object:
-    """What is in a run's file, without how long things took."""
+    """Return the content of a run's file, without times."""
     match path.name:
         case "metrics.jsonl":
             records = map(timeless, path.read_text().splitlines())
@@ -63,7 +63,7 @@ def content(path: Path) -> object:
 
 
 def timeless(text: str) -> dict[str, Any]:
-    """A JSON object without how long things took."""
+    """Return a JSON object without times."""
     values = json.loads(text)
     assert isinstance(values, dict)
     for key in ("seconds", "tokens_per_second", "eta_seconds"):

@@ -45,7 +45,7 @@ def test_training_goes_on_beside_an_average(own_run: Path) -> None:
 
 
 def test_mistakes_are_one_line(own_run: Path, tmp_path: Path) -> None:
-    assert_refused(run("average", own_run, "--last", "50"), 2, "not 50", "training.keep_last=50")
+    assert_refused(run("average", own_run, "--last", "50"), 2, " 50 ", "training.keep_last=50")
     assert_refused(run("average", own_run, "--last", "0"), 2, "--last")
     assert_refused(run("average", tmp_path / "none"), 2, "not a run directory")
     assert not (tmp_path / "none").exists()
@@ -53,7 +53,7 @@ def test_mistakes_are_one_line(own_run: Path, tmp_path: Path) -> None:
         run("evaluate", own_run, "--checkpoint", "average"),
         2,
         "no average yet",
-        f"average checkpoints of {own_run} first",
+        f"run: transformer-cli average {own_run}",
     )
 
 

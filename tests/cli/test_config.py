@@ -28,7 +28,7 @@ def test_validate_tells_of_each_file(config: Path, derived: Path) -> None:
     assert (found.code, found.out) == (2, f"{derived}: ok\n")
     of_bad, of_worse, of_directory = found.err.splitlines()
     assert of_bad.startswith(f"transformer-cli: error: {bad}:5: training.epoch: unknown key")
-    assert of_worse.startswith(f"transformer-cli: error: {worse}:2: training.epochs: expected a ")
+    assert of_worse.startswith(f"transformer-cli: error: {worse}:2: training.epochs: expected an ")
     assert of_directory.startswith(f"transformer-cli: error: {config.parent}: is a directory")
 
 
@@ -39,4 +39,4 @@ def test_the_bare_command_shows_its_help() -> None:
 
 
 def test_what_no_extension_adds_is_an_error_that_lists_them() -> None:
-    assert_refused(run("config", "nix"), 2, "No such command 'nix'; extensions here: ")
+    assert_refused(run("config", "nix"), 2, "No such command 'nix'; installed extensions: ")

@@ -67,9 +67,9 @@ def test_a_run_that_is_not_trained(config: Path, command: str) -> None:
 
 def test_a_checkpoint_that_is_not_there(own_run: Path) -> None:
     refused = run("translate", own_run, "--checkpoint", "step-7")
-    assert_refused(refused, 2, "--checkpoint step-7: neither best, last")
+    assert_refused(refused, 2, "--checkpoint step-7: not found; give best, last")
     refused = run("translate", own_run, "--checkpoint", "bset")
-    assert_refused(refused, 2, "--checkpoint bset: neither", "did you mean 'best'?")
+    assert_refused(refused, 2, "--checkpoint bset: not found", "did you mean 'best'?")
 
 
 def test_a_damaged_checkpoint(own_run: Path) -> None:
@@ -133,8 +133,8 @@ def test_a_run_directory_that_is_a_file(config: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "fragments"),
     [
-        (["--src", "some.de"], ["--src needs", "name it with --ref"]),
-        (["--ref", "some.en"], ["--ref needs", "name it with --src"]),
+        (["--src", "some.de"], ["--src needs", "give it with --ref"]),
+        (["--ref", "some.en"], ["--ref needs", "give it with --src"]),
         (["--split", "val", "--src", "some.de", "--ref", "some.en"], ["--split, or --src"]),
     ],
 )

@@ -148,7 +148,7 @@ def test_a_place_that_cannot_be_written_is_said_before_the_work(
 ) -> None:
     output = tmp_path / "out.txt"
     refused = run("evaluate", training.run, "-o", output, before=_with_a_read_only_disk)
-    assert_refused(refused, 2, f"-o {output}: its directory cannot be written")
+    assert_refused(refused, 2, f"-o {output}: its directory is not writable")
     assert list(tmp_path.iterdir()) == []
 
 

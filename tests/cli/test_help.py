@@ -1,4 +1,4 @@
-"""The options of all commands, and what help and messages name."""
+"""The options of all commands, and the names in help and messages."""
 
 import ast
 import os
@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
+from typing import get_args
 
 import pytest
+from installed import is_whole
 
 import transformer_cli
 from cli import process
@@ -111,7 +113,7 @@ def test_the_options_of_the_core_are_as_published() -> None:
 
 
 def help_of(*command: str, option: str = "--help") -> str:
-    """The help on a terminal that is wider than any text should be."""
+    """Return the help on a terminal that is wider than any help text should be."""
     wide = partial(_set_environment, {"COLUMNS": "300"})
     finished = process.run(*command, option, before=wide)
     assert finished.code == 0
@@ -167,6 +169,17 @@ def test_every_option_has_help() -> None:
                 assert getattr(parameter, "help", None), f"{one.name} {parameter.name}"
 
 
+@pytest.mark.skipif(not is_whole(), reason="extensions ask for marks too")
+def test_each_mark_of_an_option_is_one_that_commands_ask_for_or_an_ending() -> None:
+    package = Path(transformer_cli.__file__).parent
+    code = "".join(path.read_text(encoding="utf-8") for path in package.rglob("*.py"))
+    asked = set(re.findall(r'\.marked\("(\w+)"\)', code))
+    kinds = (e.load() for name in COMMANDS for e in registry.entries(f"{name} options").values())
+    options = [get_args(each.type)[1] for kind in kinds for each in fields(kind)]
+    marks = {mark for option in options for mark in getattr(option, "marks", ())}
+    assert {mark for mark in marks - asked if not mark.startswith(".")} == set()
+
+
 def test_help_imports_nothing_heavy() -> None:
     driver = f"""
 import sys
@@ -214,7 +227,7 @@ def test_an_option_that_is_no_setting_is_unknown() -> None:
         process.assert_refused(finished, 2, f"No such option: {option}")
         assert "; use" not in finished.err
     unlike_any = process.run("train", "x", "--qqqq", "1")
-    process.assert_refused(unlike_any, 2, "No such option: --qqqq; extensions here: ")
+    process.assert_refused(unlike_any, 2, "No such option: --qqqq; installed extensions: ")
 
 
 def test_a_value_that_an_option_does_not_have() -> None:
@@ -224,7 +237,7 @@ def test_a_value_that_an_option_does_not_have() -> None:
 
 def test_text_or_a_file_after_the_run_is_advised() -> None:
     finished = process.run("translate", "x", "letter.de")
-    process.assert_refused(finished, 2, "(letter.de); name a file with -i, or pipe text: echo ")
+    process.assert_refused(finished, 2, "(letter.de); give a file with -i, or pipe text: echo ")
 
 
 @pytest.mark.long

@@ -1,4 +1,4 @@
-"""A training that starts where another one stands."""
+"""A training that starts from the weights of another one."""
 
 import shutil
 from pathlib import Path
@@ -53,7 +53,7 @@ def test_it_starts_with_the_best_weights_and_the_same_tokens(
 
     old = find_checkpoint(training.run / "checkpoints", "last")
     refused = run("evaluate", new, "--checkpoint", old)
-    assert_refused(refused, 1, f"{old}: trained with another tokenizer")
+    assert_refused(refused, 1, f"{old}: trained with a different tokenizer")
 
 
 def test_what_it_started_from_may_be_deleted(training: Training, config: Path) -> None:

@@ -1,4 +1,4 @@
-"""``init`` writes configurations that work from an empty directory."""
+"""``init`` writes configs that work from an empty directory."""
 
 from pathlib import Path
 
@@ -45,7 +45,7 @@ def test_what_it_writes_is_what_is_shipped_and_loads(tmp_path: Path) -> None:
 
 
 def check_written(name: str, tmp_path: Path) -> None:
-    """Make sure that ``init`` writes what is shipped, and that it loads."""
+    """Check that ``init`` writes the shipped files, and that the config loads."""
     finished = run("init", "new/place", "--from", name, cwd=tmp_path)
     assert finished.code == 0, finished.err
     written = tree(tmp_path)
@@ -79,7 +79,7 @@ def test_equal_files_are_left_and_a_different_one_is_refused(tmp_path: Path) -> 
     (tmp_path / "configs" / "toy.yaml").unlink()
     before = tree(tmp_path)
     place = str(Path("data/toy/val.de"))
-    assert_refused(run("init", "--from", "toy", cwd=tmp_path), 2, f"{place}: is there already")
+    assert_refused(run("init", "--from", "toy", cwd=tmp_path), 2, f"{place}: already exists")
     assert tree(tmp_path) == before
 
 
@@ -91,7 +91,7 @@ def test_a_wrong_name_leads_to_the_right_one(tmp_path: Path) -> None:
 def test_a_file_where_a_directory_has_to_be_is_refused_before_all_else(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("mine")
     refused = run("init", "--from", "toy", cwd=tmp_path)
-    assert_refused(refused, 2, "data: is no directory; move it away")
+    assert_refused(refused, 2, "data: not a directory; move it away")
     assert tree(tmp_path) == {"data": b"mine"}
 
 
@@ -104,7 +104,7 @@ def test_a_file_where_a_directory_has_to_be_is_refused_before_all_else(tmp_path:
 @pytest.mark.posix
 def test_a_link_that_points_nowhere_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(UsageError, match=r"a: is there already"):
+    with pytest.raises(UsageError, match=r"a: already exists"):
         _add(tmp_path, NewConfig(Path("a"), "1"))
     assert (tmp_path / "a").is_symlink()
     assert not (tmp_path / "nowhere").exists()
@@ -119,7 +119,7 @@ def test_files_are_added_over_none_and_all_or_none(
     below.mkdir()
     (below / "b").write_text("2")
     (below / "c").write_text("mine")
-    with pytest.raises(UsageError, match=r"c: is there already, and differs"):
+    with pytest.raises(UsageError, match=r"c: already exists with other content"):
         _add(tmp_path, config)
     assert not (below / "a").exists()
     (below / "c").unlink()

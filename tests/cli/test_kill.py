@@ -1,4 +1,4 @@
-"""Whatever stops a training, the same command finishes it, and the result is the same bytes."""
+"""Whatever stops a training, the same command finishes it, with byte-identical results."""
 
 import json
 import os
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.posix
 
 
 def half_a_line(call: int) -> None:
-    """Have the process killed in the middle of writing the n-th record."""
+    """Kill the process in the middle of writing the n-th record."""
     from transformer_cli.runs.metrics_log import MetricsLog
 
     append = MetricsLog.append
@@ -37,7 +37,7 @@ def half_a_line(call: int) -> None:
 
 
 def at_rename(names: str, after: bool) -> None:
-    """Have the process killed before or after a rename, given as a pattern of 'old -> new'."""
+    """Kill the process before or after a rename, given as a pattern of 'old -> new'."""
     rename = Path.rename
 
     def cut_short(path: Path, target: Path) -> Path:
@@ -123,7 +123,7 @@ def test_a_signal_stops_with_a_checkpoint(training: Training, tmp_path: Path) ->
     stopped = run(*command, before=ask)
     assert stopped.code == 130
     assert stopped.out == ""
-    assert "stopping after this step with a checkpoint" in stopped.err
+    assert "stopping after this step, with a checkpoint" in stopped.err
     assert stopped.err.endswith("stopped at step 23; the same command resumes from there\n")
     assert "Traceback" not in stopped.err
     newest = max((tmp_path / "run" / "checkpoints").iterdir())
@@ -203,7 +203,7 @@ def test_a_signal_from_outside_stops_a_training_with_a_checkpoint(
 def assert_same_end(
     command: tuple[str | Path, ...], uninterrupted: Path, other_checkpoints: bool = False
 ) -> None:
-    """Run ``command``; its run must end up as the uninterrupted one, but for the time it took."""
+    """Run ``command``; its run must equal the uninterrupted one, except for times."""
     finished = run(*command)
     assert finished.code == 0, finished.err
     found = Path(command[command.index("--run-dir") + 1])

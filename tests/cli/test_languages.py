@@ -1,4 +1,4 @@
-"""A language without spaces between words, as the commands show it."""
+"""A language without spaces between words, in the output of commands."""
 
 import json
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Each package that an extra brings is hidden: one line where it is needed, no matter elsewhere."""
+"""Each package of an extra, if missing, gives a one-line error where it is needed, only there."""
 
 import sys
 from functools import partial

@@ -1,4 +1,4 @@
-"""Files that a command writes while others save, read or write the same ones: nothing is lost."""
+"""Commands that write files while others save, read or write the same files: nothing is lost."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ COMMANDS: dict[str, Case] = {
     "lines of a pipe": ("out.txt", ["translate", "RUN", "-o", "out.txt"]),
     "evaluate": ("out.txt", ["evaluate", "RUN", "-o", "out.txt"]),
 }
-"""Commands, each after the file that it writes."""
+"""Commands, each with the file that it writes."""
 INTO_RUNS = [
     ("translate", "RUN", "-i", "in.txt", "-o", "RUN/config.yaml"),
     ("translate", "RUN", "-i", "in.txt", "-o", "RUN/new.txt"),
@@ -25,7 +25,7 @@ INTO_RUNS = [
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Try the commands of a module; extensions' modules import these tests, and have their own."""
+    """Run the cases of a module; modules of extensions import these tests and have their own."""
     if "command" in metafunc.fixturenames:
         metafunc.parametrize("command", metafunc.module.INTO_RUNS, ids=" ".join)
     if "case" in metafunc.fixturenames:
@@ -50,7 +50,7 @@ def start(training: Training, here: Path, case: Case, before: object = None) -> 
 
 
 def saving(path: Path, text: str) -> None:
-    """Have someone save a file, as soon as the command makes sure that something is on disk."""
+    """Save a file like another person, as soon as the command flushes something to disk."""
     fsync = os.fsync
 
     def save(descriptor: int) -> None:
@@ -75,8 +75,8 @@ def test_what_someone_saves_meanwhile_is_kept(
     assert finished.code == 1
     new = path.with_name(f"{path.name}.new")
     assert finished.err.splitlines()[-1].endswith(
-        f"{path}: was changed by someone else while this command ran, and is left as it is; what "
-        f"was to be written is kept in {new}"
+        f"{path}: was changed by someone else while this command ran, so it stays unchanged; the "
+        f"output is in {new}"
     )
     assert path.read_text() == saved
     assert new.read_bytes() not in (b"", saved.encode())
@@ -109,7 +109,7 @@ def test_what_is_replaced_keeps_its_owner_group_and_mode(
 def test_nothing_is_written_into_a_run_or_a_model(here: Path, command: tuple[str, ...]) -> None:
     before = contents(here)
     given = [part.replace("RUN", "run") for part in command]
-    assert_refused(run(*given, cwd=here), 2, ": lies in the run or model ", "; write elsewhere")
+    assert_refused(run(*given, cwd=here), 2, ": is in the run or model ", "; write elsewhere")
     assert contents(here) == before
 
 

@@ -15,15 +15,15 @@ CHECKPOINT_FILES = {"model.safetensors", "optimizer.safetensors", "state.json", 
 
 
 def records_of(run_dir: Path) -> list[dict[str, Any]]:
-    """Those of metrics.jsonl that measure something."""
+    """Return the records of metrics.jsonl except those that start a session."""
     lines = map(json.loads, (run_dir / "metrics.jsonl").read_text().splitlines())
     return [record for record in lines if record["kind"] != "session"]
 
 
 def contents(directory: Path) -> dict[str, bytes]:
-    """Every file below, by its path; not the lock, which tells who was there last.
+    """Return the content of every file in a directory, by its path.
 
-    Nor what is made again by each session.
+    Leave out the lock, which names its last holder, and files that each session makes again.
     """
     return {
         str(path.relative_to(directory)): path.read_bytes()

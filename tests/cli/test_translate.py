@@ -175,7 +175,7 @@ def test_a_full_disk_is_said_in_one_line(training: Training) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("descriptor", "message"),
-    [(0, b"standard input is closed; name a file with -i"), (1, b"standard output is closed")],
+    [(0, b"standard input is closed; give a file with -i"), (1, b"standard output is closed")],
 )
 def test_a_closed_stream_is_said_in_one_line(
     training: Training, descriptor: int, message: bytes
@@ -213,7 +213,7 @@ def test_a_person_is_answered_line_by_line(training: Training) -> None:
     try:
         assert process.stdout is not None
         assert process.stderr is not None
-        assert process.stderr.readline() == b"one sentence a line; Ctrl-D ends\n"
+        assert process.stderr.readline() == b"type one sentence per line; Ctrl-D to end\n"
         for typed, answer in zip((b"1 2 3 4\n", b"4 3 2 1\n"), expected, strict=True):
             os.write(keyboard, typed)
             assert process.stdout.readline().decode() == answer

@@ -1,4 +1,4 @@
-"""What ``translate`` writes beside plain text, and how that goes together with files."""
+"""Output of ``translate`` other than plain text, and how it works with files."""
 
 from functools import partial
 from pathlib import Path
@@ -63,7 +63,7 @@ def test_the_markup_of_translators_files_is_no_text(
     entry = b'msgid ""\nmsgstr ""\n\nmsgid "1 2"\nmsgstr ""\n'
     (here / name).write_bytes(compressor(Path(name))(entry))
     refused = run("translate", training.run, "-i", name, "-o", "out", cwd=here)
-    assert_refused(refused, 2, f"{name}: its lines are not", "save its sentences one a line")
+    assert_refused(refused, 2, f"{name}: its lines are not", "with one sentence on each line")
     scored = run("evaluate", training.run, "--src", "in", "--ref", name, cwd=here)
     assert_refused(scored, 2, f"{name}: its lines are not sentences")
     assert sorted(each.name for each in here.iterdir()) == sorted(["in", name])

@@ -6,7 +6,7 @@ from cli.process import run
 
 
 def list_base_files(directory: Path) -> dict[str, tuple[bytes, int]]:
-    """Bytes and time of change by name."""
+    """Return the bytes and the modification time of each file, by name."""
     return {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in directory.iterdir()}
 
 

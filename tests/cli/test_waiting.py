@@ -1,4 +1,4 @@
-"""How threads wait for work is settled before torch is loaded, and by the user first of all."""
+"""The program sets how threads wait before it loads torch, but the user's setting wins."""
 
 import os
 import subprocess

@@ -1,6 +1,6 @@
-"""What the server has done that runs are forked from: imported all, and made spaCy's rules.
+"""Warm up the server that tests fork: import everything, and build spaCy's rules.
 
-The server imports this module, on a path that is its own.
+The server imports this module, with its own search path.
 """
 
 import gc

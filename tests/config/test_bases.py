@@ -1,4 +1,4 @@
-"""Files that build on others: what is taken over, what is replaced, and where mistakes are said."""
+"""Configs that build on others: what they keep and replace, and the places of mistakes."""
 
 from pathlib import Path
 
@@ -132,7 +132,7 @@ def test_a_base_that_is_no_path(tmp_path: Path, value: str) -> None:
 def test_a_file_that_builds_on_itself(tmp_path: Path) -> None:
     path = write(tmp_path / "a.yaml", "# mine\nbase: ./a.yaml\n")
     assert refusal(path) == (
-        f"{path}:2: base: {path} is this file, or one that builds on it; take another, or none"
+        f"{path}:2: base: {path} is this file, or builds on it; use another base, or none"
     )
 
 
@@ -146,7 +146,7 @@ def test_files_that_build_on_each_other(tmp_path: Path) -> None:
 
 
 def test_one_file_twice_is_no_cycle_by_another_way(tmp_path: Path) -> None:
-    """A long chain is none either."""
+    """A long chain is not a cycle either."""
     write(tmp_path / "0.yaml", BASE)
     for number in range(1, 60):
         write(tmp_path / f"{number}.yaml", f"base: {number - 1}.yaml\nseed: {number}\n")
@@ -157,7 +157,7 @@ def test_a_base_is_no_setting_and_cannot_be_set(tmp_path: Path) -> None:
     over = over_base(tmp_path, "model: {base: 3}\n")
     assert refusal(over).startswith(f"{over}:2: model.base: unknown key")
     message = refusal(over_base(tmp_path, ""), "base=other.yaml")
-    assert message.startswith("--set base=other.yaml: base: only a file has one; ")
+    assert message.startswith("--set base=other.yaml: base: only a config file can set it; ")
 
 
 # --- mistakes -------------------------------------------------------------------------------------

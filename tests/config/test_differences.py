@@ -1,4 +1,4 @@
-"""Which settings two configurations do not agree on."""
+"""The settings that differ between configs."""
 
 from typing import Any
 

@@ -27,12 +27,13 @@ class Riddles(DataSection):
 
 
 class Shouting(Section):
-    """Adds a key to tokenizers."""
+    """Adds keys to tokenizers; the manifest does not have to name the keys."""
 
     shout: int = setting(0, "exclamation marks behind each line")
+    echo: int = setting(0, "how often each line is repeated")
 
     def check_with(self, config: Any) -> None:
-        """Make sure that short lines do not shout."""
+        """Check that short lines do not shout."""
         super().check_with(config)
         if config.training.max_length < self.shout:
             raise ValueError("tokenizer.shout: louder than lines are long")
@@ -50,7 +51,7 @@ def loud(monkeypatch: pytest.MonkeyPatch) -> None:
     vars(settings).update(Riddles=Riddles, Shouting=Shouting)
     manifest.provides = {  # type: ignore[attr-defined]
         "corpus": {"riddles": {"settings": "settings:Riddles"}},
-        "setting": {"tokenizer.shout": {"load": "settings:Shouting", "kinds": ("words",)}},
+        "tokenizer settings": {"shout": {"load": "settings:Shouting", "kinds": ("words",)}},
     }
     monkeypatch.setitem(sys.modules, "loud", ModuleType("loud"))
     monkeypatch.setitem(sys.modules, "loud.settings", settings)
@@ -88,6 +89,18 @@ def test_an_added_key_is_read_and_written() -> None:
 
 
 @pytest.mark.usefixtures("loud")
+def test_a_class_may_add_several_keys() -> None:
+    plain, echoing, both = (
+        validate(f"{TOY}tokenizer: {{kind: words{keys}}}\n")
+        for keys in ("", ", shout: 0, echo: 2", ", shout: 3, echo: 2")
+    )
+    assert type(echoing.tokenizer) is type(both.tokenizer) is not type(plain.tokenizer)
+    assert shout(both.tokenizer) == 3
+    assert [each.key for each in differences(plain, echoing)] == ["tokenizer.echo"]
+    assert [each.key for each in differences(echoing, both)] == ["tokenizer.shout"]
+
+
+@pytest.mark.usefixtures("loud")
 def test_a_default_is_not_recorded_whether_or_not_it_is_written() -> None:
     written = validate(TOY + "tokenizer: {kind: words, shout: 0}\n")
     left_out = validate(TOY + "tokenizer: {kind: words}\n")
@@ -106,7 +119,7 @@ def test_mistakes_in_added_sections_and_keys_name_their_place() -> None:
     )
     words = TOY + "tokenizer:\n  kind: words\n"
     assert refusal(words + "  shout: much\n").startswith(
-        "x.yaml:4: tokenizer.shout: expected a whole number, found the text 'much'"
+        "x.yaml:4: tokenizer.shout: expected an integer, found the text 'much'"
     )
     assert "did you mean 'shout'?" in refusal(words + "  shoud: 2\n")
     assert refusal(words + "  shout: 300\n") == (
@@ -130,3 +143,22 @@ def test_what_is_not_installed_is_named_in_one_line() -> None:
     assert refusal(TOY + "tokenizer: {kind: words, shout: 2}\n").startswith(
         "x.yaml:2: tokenizer.shout: unknown key for kind 'words'"
     )
+
+
+def test_a_broken_class_of_another_package_is_left_out_with_a_warning(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = ModuleType("broken.manifest")
+    manifest.provides = {  # type: ignore[attr-defined]
+        "tokenizer settings": {"whisper": {"load": "settings:Whispering"}},
+    }
+    others = {"broken": manifest}
+    monkeypatch.setattr(registry, "_others", lambda: others)
+    for key in ("min_freqs", "whisper"):  # neither is there
+        assert f":2: tokenizer.{key}: unknown key" in refusal(
+            f"{TOY}tokenizer: {{kind: words, {key}: 1}}\n"
+        )
+    warning = (
+        "warning: extension broken is left out: ModuleNotFoundError: No module named 'broken'\n"
+    )
+    assert capsys.readouterr().err == warning

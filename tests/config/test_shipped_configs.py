@@ -1,4 +1,4 @@
-"""Every configuration file of the core loads and says what it is for."""
+"""Every config of the core loads and says what it is for."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def test_it_loads_and_says_what_it_is_for(path: Path, tmp_path: Path) -> None:
 
 
 def check_config(path: Path, tmp_path: Path) -> None:
-    """Make sure that a shipped configuration loads and says what it is for."""
+    """Check that a shipped config loads and says what it is for."""
     config = load_config(path)
     first, second, *_ = path.read_text(encoding="utf-8").splitlines()
     assert first == "# yaml-language-server: $schema=schema.json"

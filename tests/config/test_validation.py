@@ -1,4 +1,4 @@
-"""Breaches of the schema as one line that names key, place, what was found and what is wanted."""
+"""Mistakes give one line with the key, its place, the value found and what is expected."""
 
 from pathlib import Path
 
@@ -9,13 +9,14 @@ from validating import refusal as refusal_of, validate
 from transformer_cli.base import registry
 from transformer_cli.base.errors import ConfigError
 from transformer_cli.config.data_schema import FilesData
+from transformer_cli.config.decoding_schema import DecodingConfig
 from transformer_cli.config.schema import Config
 
 _REQUIRED = "data: {kind: toy}\ntokenizer: {kind: words}\n"
 
 
 def _listed(kind: str, *of_core: str) -> str:
-    """Return how a message lists the kinds that there are."""
+    """Return the list of installed kinds as a message shows it."""
     *others, last = (f"'{each}'" for each in (*of_core, *registry.entries(kind)))
     return f"{', '.join(others)} or {last}"
 
@@ -60,9 +61,14 @@ def test_norwegian_is_a_language_and_paths_start_here() -> None:
         (
             "decoding:\n  q: 3\n",
             "x.yaml:4: decoding.q: unknown key; "
-            "the keys are beam_size, length_penalty, batch_tokens, max_length_ratio",
+            f"the keys are {', '.join(DecodingConfig.model_fields)}",
         ),
-        ("training:\n  q: 3\n", "x.yaml:4: training.q: unknown key"),
+        (
+            "training:\n  q: 3\n",
+            "x.yaml:4: training.q: unknown key; it may need an extension; "
+            f"{registry.describe_installed()}",
+        ),
+        ("training:\n  decoding: {}\n", "x.yaml:4: training.decoding: unknown key"),
         (
             "training:\n  schedule:\n    kind: noam\n    warm_up: 3\n",
             "x.yaml:6: training.schedule.warm_up: unknown key for kind 'noam'; "
@@ -87,13 +93,13 @@ def test_unknown_keys(text: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("seed: '3'", "seed: expected a whole number, found the text '3'"),
-        ("seed: 1_000", "seed: expected a whole number, found the text '1_000'"),
-        ("seed: 1.5", "seed: expected a whole number, found 1.5"),
-        ("seed: true", "seed: expected a whole number, found true"),
-        ("seed:", "seed: expected a whole number, found nothing (null)"),
-        ("seed: [1]", "seed: expected a whole number, found a list of 1"),
-        ("seed: {a: 1}", "seed: expected a whole number, found keys and values"),
+        ("seed: '3'", "seed: expected an integer, found the text '3'"),
+        ("seed: 1_000", "seed: expected an integer, found the text '1_000'"),
+        ("seed: 1.5", "seed: expected an integer, found 1.5"),
+        ("seed: true", "seed: expected an integer, found true"),
+        ("seed:", "seed: expected an integer, found nothing (null)"),
+        ("seed: [1]", "seed: expected an integer, found a list of 1"),
+        ("seed: {a: 1}", "seed: expected an integer, found keys and values"),
         ("seed: -1", "seed: expected at least 0, found -1"),
         (f"seed: {2**31}", f"seed: expected less than {2**31}, found {2**31}"),
         ("model:", "model: expected keys and values, found nothing (null)"),
@@ -113,7 +119,7 @@ def test_unknown_keys(text: str, message: str) -> None:
         ("training: {schedule: 3}", "training.schedule: expected keys and values, found 3"),
         (
             "training: {schedule: {kind: noam, warmup: x}}",
-            "training.schedule.warmup: expected a whole number, found the text 'x'",
+            "training.schedule.warmup: expected an integer, found the text 'x'",
         ),
     ],
 )
@@ -169,7 +175,7 @@ def test_paths_of_inheritance_start_here() -> None:
         ),
         (
             "data: {kind: toy}\ntokenizer:\n  lowercase: true\n",
-            f"x.yaml:2: tokenizer.kind: missing; it is {_TOKENIZERS}",
+            f"x.yaml:2: tokenizer.kind: missing; choose {_TOKENIZERS}",
         ),
         (
             "tokenizer: {kind: words}\n",
@@ -220,13 +226,13 @@ def test_keys_that_do_not_fit_each_other(text: str, message: str) -> None:
 
 def test_keys_of_a_kind_that_do_not_fit_each_other() -> None:
     text = "data:\n  kind: toy\n  tgt_lang: de\ntokenizer: {kind: words}\n"
-    assert refusal_of(text) == "x.yaml:3: data.tgt_lang: 'de' is src_lang too; they must differ"
+    assert refusal_of(text) == "x.yaml:3: data.tgt_lang: 'de' is also src_lang; they must differ"
     text = (
         "data:\n  kind: files\n  src_lang: de\n  tgt_lang: en\n  train: {src: a, tgt: b}\n"
         "  val: {src: a, tgt: b}\n  test:\n    val: {src: a, tgt: b}\ntokenizer: {kind: words}\n"
     )
     assert refusal_of(text) == (
-        "x.yaml:8: data.test.val: the name 'val' is taken; call it something else"
+        "x.yaml:8: data.test.val: the name 'val' is taken; use another name"
     )
 
 
@@ -237,7 +243,7 @@ def test_the_first_line_is_told_and_the_others_follow() -> None:
     assert str(refusal.value) == "x.yaml:4: training.epochs: expected more than 0, found 0"
     assert refusal.value.others == [
         "x.yaml:6: model.d_modl: unknown key; did you mean 'd_model'?",
-        "x.yaml:7: seed: expected a whole number, found the text 'x'",
+        "x.yaml:7: seed: expected an integer, found the text 'x'",
     ]
 
 

@@ -1,4 +1,4 @@
-"""Configuration files and overrides: read strictly, written whole."""
+"""Configs and overrides: read strictly, written whole."""
 
 import subprocess
 import sys
@@ -110,16 +110,16 @@ def test_the_last_override_of_a_key_holds(tmp_path: Path) -> None:
     [
         ("model.num_head=3", "model.num_head: unknown key; did you mean 'num_heads'?"),
         ("model.num_heads=3", "model.num_heads: 3 heads do not divide d_model 256"),
-        ("seed='3'", "seed: expected a whole number, found the text '3'"),
-        ("seed=", "seed: expected a whole number, found nothing (null)"),
+        ("seed='3'", "seed: expected an integer, found the text '3'"),
+        ("seed=", "seed: expected an integer, found nothing (null)"),
         ("seed.x=3", "seed: is 7 and has no keys to set"),
         ("training.betas.0=0.8", "training.betas: is a list of 2 and has no keys to set"),
         ("seed=[1", "not YAML: expected ',' or ']', but got '<stream end>' (column 3)"),
         ("seed=!!int 3", "the tag !!int is not allowed; leave it out"),
         ("model={norm: pre, norm: post}", "model.norm: written twice; keep one"),
-        ("seed", "expected KEY=VALUE, as in training.epochs=20"),
-        ("=3", "expected KEY=VALUE, as in training.epochs=20"),
-        ("model..norm=pre", "expected KEY=VALUE, as in training.epochs=20"),
+        ("seed", "expected KEY=VALUE, e.g. training.epochs=20"),
+        ("=3", "expected KEY=VALUE, e.g. training.epochs=20"),
+        ("model..norm=pre", "expected KEY=VALUE, e.g. training.epochs=20"),
     ],
 )
 def test_refused_overrides(tmp_path: Path, override: str, problem: str) -> None:
@@ -151,7 +151,7 @@ _CONTENT = st.one_of(
 
 
 def _outcome(path: Path, *overrides: str) -> Config | list[str]:
-    """A configuration, or the lines of the refusal."""
+    """Return a config, or the lines of the error."""
     try:
         return load_config(path, overrides)
     except ConfigError as refusal:

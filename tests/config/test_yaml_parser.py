@@ -1,4 +1,4 @@
-"""What YAML text means, and where each value stands."""
+"""The meaning of YAML text, and the place of each value."""
 
 import pytest
 
@@ -85,19 +85,19 @@ def test_the_place_of_what_is_not_there_is_the_section_around_it() -> None:
     [
         ("a:\n  b: 1\n  c: 2\n  b: 3\n", "x.yaml:4: a.b: written twice, first on line 2; keep one"),
         ("a: 1\n'a': 2\n", "x.yaml:2: a: written twice, first on line 1; keep one"),
-        ("a: 1\n12: 2\n", "x.yaml:2: keys are text, found 12; write '12'"),
-        ("a:\n  null: 2\n", "x.yaml:2: a: keys are text, found nothing (null); write 'null'"),
-        ("true: 2\n", "x.yaml:1: keys are text, found true; write 'true'"),
-        ("? [a]\n: 2\n", "x.yaml:1: keys are text, found a list of 1"),
+        ("a: 1\n12: 2\n", "x.yaml:2: a key must be text, found 12; write '12'"),
+        ("a:\n  null: 2\n", "x.yaml:2: a: a key must be text, found nothing (null); write 'null'"),
+        ("true: 2\n", "x.yaml:1: a key must be text, found true; write 'true'"),
+        ("? [a]\n: 2\n", "x.yaml:1: a key must be text, found a list of 1"),
         ("a: b: c\n", "x.yaml:1: not YAML: mapping values are not allowed here (column 5)"),
         ("a: 1\nb: [1,\n", "x.yaml:3: not YAML: "),
         ("a: 1\n\tb: 2\n", "x.yaml:2: not YAML: "),
         ("a: 1\nb: \0\n", "x.yaml:2: not YAML: the character U+0000 is not allowed"),
-        ('a: 1\nb: "\\UFFFFFFFF"\n', "x.yaml:2: not YAML: an escape that is no character"),
+        ('a: 1\nb: "\\UFFFFFFFF"\n', "x.yaml:2: not YAML: an escape that is not a character"),
         (
             "a: 1\n---\nb: 2\n",
             "x.yaml:2: not YAML: but found another document (column 1); a second YAML document "
-            "begins there; use one file each",
+            "starts there; use one file for each",
         ),
         ('a: "x\\ty"\n', "x.yaml:1: a: expected a line of text, found 'x\\ty'"),
         ('a: "\\uD800"\n', "x.yaml:1: a: expected a line of text, found '\\ud800'"),
@@ -134,7 +134,7 @@ def test_aliases_are_refused_so_that_they_cannot_loop_or_swell() -> None:
 
 @pytest.mark.parametrize("text", ["a:\n  b: 1\n    c: 2\n", "a:\n    b: 1\n  c: 2\n"])
 def test_a_wrong_indentation_is_told_of(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"^x.yaml:[23]: not YAML: .*begin in the same column$"):
+    with pytest.raises(ConfigError, match=r"^x.yaml:[23]: not YAML: .*start in the same column$"):
         parse(text, "x.yaml")
 
 
@@ -158,7 +158,7 @@ def test_tabs_are_told_what_to_be() -> None:
 
 @pytest.mark.parametrize("text", ["a: 1\nb:2\nc: 3\n", "model:\n  a: 1\n  b:2\nseed: 1\n"])
 def test_a_space_that_is_missing_is_advised(text: str) -> None:
-    assert "; a space has to follow the colon of a key" in _refusal(text)
+    assert "; put a space after the colon of a key" in _refusal(text)
 
 
 @pytest.mark.parametrize(

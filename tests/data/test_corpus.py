@@ -71,8 +71,8 @@ def test_a_missing_file_and_a_directory_are_named(tmp_path: Path) -> None:
     with pytest.raises(CorpusError) as error:
         read_lines(missing)
     assert str(error.value) == (
-        f"{missing}: there is no such file; relative paths start from the directory that the "
-        f"command is run in, here {Path.cwd()}"
+        f"{missing}: there is no such file; relative paths start from the working directory, "
+        f"here {Path.cwd()}"
     )
     with pytest.raises(CorpusError) as error:
         read_lines(tmp_path)
@@ -167,7 +167,7 @@ def test_text_without_blanks_stays_as_it_is() -> None:
 def test_the_longest_line_may_be_the_last(end: bytes) -> None:
     line = b"a" * (MAX_LINE_BYTES - len(end)) + end
     assert list(bounded_lines(io.BytesIO(b"b\n" + line), "x")) == [b"b\n", line]
-    with pytest.raises(CorpusError, match=r"^x:1: a line of more than 4 MiB"):
+    with pytest.raises(CorpusError, match=r"^x:1: the line is longer than 4 MiB"):
         list(bounded_lines(io.BytesIO(b"a" + line), "x"))
 
 

@@ -108,7 +108,7 @@ def test_text_that_has_lost_pairs_is_noticed(
 ) -> None:
     text = StreamedText.of(files)
     files.src.write_text(files.src.read_text().replace(SRC[-1], " "))
-    with pytest.raises(CorpusError, match="have changed while they were read"):
+    with pytest.raises(CorpusError, match="changed during reading"):
         encode(tmp_path / "store", text, partial(load_once, tokenizers, "print"))
 
 

@@ -117,7 +117,7 @@ def test_where_there_are_no_toy_files_the_error_says_who_writes_them(
     with pytest.raises(CorpusError) as error:
         load_split(ToyData(kind="toy"), "val")
     assert str(error.value) == (
-        "data/toy: val.de and val.en are not there; transformer-cli init --from toy writes them"
+        "data/toy: val.de and val.en are missing; transformer-cli init --from toy writes them"
     )
 
 
@@ -145,7 +145,7 @@ def test_an_extension_can_add_a_kind(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_kind_that_is_not_installed_is_named() -> None:
     data = DataSection(kind="nowhere", src_lang="de", tgt_lang="en")
-    with pytest.raises(ConfigError, match=r"^nowhere: no such data\.kind is installed; extensions"):
+    with pytest.raises(ConfigError, match=r"^nowhere: no such data\.kind is installed; installed"):
         open_kind(data).split_names()
 
 

@@ -200,7 +200,7 @@ def test_a_text_that_changes_meanwhile_leaves_nothing(tmp_path: Path) -> None:
         path.write_text("a\nb\n")
     text = StreamedText.of(files)
     files.src.write_text("a\n\n")
-    with pytest.raises(CorpusError, match="files have changed while they were read"):
+    with pytest.raises(CorpusError, match="files changed during reading"):
         encode(tmp_path / "encoded", text)
     assert {path.name for path in tmp_path.iterdir()} == {"src", "tgt"}
 

@@ -25,11 +25,13 @@ def test_the_packages_are_those_of_the_tree() -> None:
     assert listed == {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
 
 
-def test_the_readme_links_to_the_folder_in_which_each_extension_has_a_page() -> None:
-    assert "](docs/extensions/)" in (ROOT / "README.md").read_text(encoding="utf-8")
+def test_each_extension_has_a_page_that_the_index_links_to() -> None:
+    pages = ROOT / "docs" / "extensions"
+    index = (pages / "README.md").read_text(encoding="utf-8")
     for manifest in PACKAGE.glob("extensions/*/manifest.py"):
-        page = f"docs/extensions/{manifest.parent.name}.md"
-        about = (ROOT / page).read_text(encoding="utf-8").split("\n\n")[1]
+        name = manifest.parent.name
+        assert f"\n| [{name}]({name}.md) |" in index
+        about = (pages / f"{name}.md").read_text(encoding="utf-8").split("\n\n")[1]
         module = import_module(f"transformer_cli.extensions.{manifest.parent.name}.manifest")
         needs = getattr(module, "needs", ())
         assert set(re.findall(r"\]\((\w+)\.md\)", about)) >= set(needs)

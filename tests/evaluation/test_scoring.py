@@ -16,7 +16,8 @@ from torch.nn import functional as F
 
 from transformer_cli.base.errors import CorpusError
 from transformer_cli.config.data_schema import ToyData
-from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig, TrainingConfig
+from transformer_cli.config.decoding_schema import DecodingConfig
+from transformer_cli.config.schema import Config, ModelConfig, TrainingConfig
 from transformer_cli.config.tokenizer_schema import WordsConfig
 from transformer_cli.data.batches import collate
 from transformer_cli.data.corpus import ParallelText
@@ -255,7 +256,7 @@ def test_pairs_too_long_for_learned_positions_are_no_part_of_the_loss() -> None:
 def test_pairs_that_are_all_too_long_are_refused_before_any_work() -> None:
     long = " ".join(["5"] * MAX_POSITIONS)
     finished: list[int] = []
-    with pytest.raises(CorpusError, match=r"^all pairs of lines have more than 9 tokens"):
+    with pytest.raises(CorpusError, match=r"^every pair has a side with more than 9 tokens"):
         evaluate(random_translator(), ParallelText(["5"], [long]), Watcher(finished.append))
     assert not finished
 

@@ -37,7 +37,7 @@ MISTAKES = {
     ),
     "text for a number": (
         tiny("epochs: 12", "epochs: a dozen"),
-        "5: training.epochs: expected a whole number, found the text 'a dozen'",
+        "5: training.epochs: expected an integer, found the text 'a dozen'",
     ),
     "a number for a section": (
         tiny(f"data: {DATA}", "data: 3"),
@@ -45,9 +45,9 @@ MISTAKES = {
     ),
     "a fraction for a number of things": (
         tiny("batch_tokens: 200", "batch_tokens: 2.5"),
-        "6: training.batch_tokens: expected a whole number, found 2.5",
+        "6: training.batch_tokens: expected an integer, found 2.5",
     ),
-    "nothing": (tiny("epochs: 12", "epochs:"), "5: training.epochs: expected a whole number"),
+    "nothing": (tiny("epochs: 12", "epochs:"), "5: training.epochs: expected an integer"),
     "no steps": (tiny("epochs: 12", "epochs: 0"), "5: training.epochs: expected more than 0"),
     "a rate below zero": (
         tiny("peak: 1e-2", "peak: -1e-2"),
@@ -115,7 +115,7 @@ def test_several_mistakes_are_a_line_each(tmp_path: Path) -> None:
         refused = run(*command, "tiny.yaml", cwd=tmp_path)
         assert (refused.code, refused.out) == (2, "")
         assert refused.err.splitlines() == [
-            "transformer-cli: error: tiny.yaml:5: training.epochs: expected a whole number, found "
+            "transformer-cli: error: tiny.yaml:5: training.epochs: expected an integer, found "
             "the text 'a dozen'",
             "transformer-cli: error: tiny.yaml:8: training.dropout: unknown key; did you mean "
             "'model.dropout'?",
@@ -145,7 +145,7 @@ def test_changed_settings(
         refused,
         2,
         f"{own_run}: trained with other settings ({difference}); ",
-        "go on with the old ones, choose another --run-dir, or start again with --overwrite",
+        "use the old settings, choose another --run-dir, or start again with --overwrite",
     )
     assert_same_run(own_run, training.run)
 

@@ -101,7 +101,7 @@ def test_where_all_are_damaged_nothing_is_touched(training: Training, own_run: P
     before = {path: path.read_bytes() for path in own_run.rglob("*") if path.is_file()}
     finished = run("train", training.config, "--run-dir", own_run)
     assert finished.code == 1
-    assert "no checkpoint is whole" in finished.err.splitlines()[-1]
+    assert "all checkpoints are damaged" in finished.err.splitlines()[-1]
     after = {path: path.read_bytes() for path in own_run.rglob("*") if path.is_file()}
     before.pop(own_run / ".lock")
     after.pop(own_run / ".lock")

@@ -19,7 +19,8 @@ from hypothesis import HealthCheck, assume, given, settings, strategies as st
 from transformer_cli.base.errors import ConfigError, CorpusError, UsageError
 from transformer_cli.base.text_files import find_compressed_ending
 from transformer_cli.config.data_schema import ToyData
-from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig, TrainingConfig
+from transformer_cli.config.decoding_schema import DecodingConfig
+from transformer_cli.config.schema import Config, ModelConfig, TrainingConfig
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig, WordsConfig
 from transformer_cli.config.yaml import dump_config, load_config
 from transformer_cli.evaluation.scoring import TorchTranslator
@@ -77,8 +78,8 @@ KEYS = st.one_of(
         "model.num_heads model.dropout model.positions model.max_positions model.tying "
         "training training.epochs "
         "training.batch_tokens training.schedule training.schedule.kind training.schedule.peak "
-        "training.max_length training.accumulate decoding decoding.beam_size "
-        "decoding.length_penalty decoding.max_length_ratio model.d_modle . .. a.b.c.d"
+        "training.max_length training.accumulate decoding model.d_modle . .. a.b.c.d "
+        + " ".join(f"decoding.{key}" for key in DecodingConfig.model_fields)
     ),
     st.text(max_size=12),
 )

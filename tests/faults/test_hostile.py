@@ -381,7 +381,7 @@ def test_two_swapped_ids_are_refused(
     if description == "made to match":
         path = own / "tokenizer" / "tokenizer.json"
         with_description(path, lambda it: {name: sha256(path.parent / name) for name in it})
-        fragment = "trained with another tokenizer than the run's"
+        fragment = "trained with a different tokenizer than the run's"
     else:
         fragment = "changed since it was written"
     for command in ("translate", "evaluate"):
@@ -407,7 +407,7 @@ def test_another_tokenizer_is_refused(
     shutil.rmtree(own_run / "tokenizer")
     shutil.copytree(subword_training / "tokenizer", own_run / "tokenizer")
     refused = run(*command, own_run, stdin=b"1 2\n")
-    assert_refused(refused, 1, "trained with another tokenizer than the run's")
+    assert_refused(refused, 1, "trained with a different tokenizer than the run's")
 
 
 # --- SentencePiece models -------------------------------------------------------------------------
@@ -471,7 +471,7 @@ def test_a_damaged_model_is_refused_or_good_for_something(model_type: str, count
             "import os; os.kill(os.getpid(), 11)",
             r"the sentencepiece library crashes on this model \(signal 11\)",
         ),
-        ("while True: pass", "the sentencepiece library does not finish with this model"),
+        ("while True: pass", "the sentencepiece library hangs with this model"),
         ("raise RuntimeError('no\\nmodel')", r"not a model of the sentencepiece library \(model\)"),
     ],
 )

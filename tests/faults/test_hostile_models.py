@@ -65,7 +65,7 @@ def test_weights_that_are_no_numbers_are_refused(
         said = [line for line in refused.err.splitlines() if "error" in line]
         assert refused.code == 1
         assert len(said) == 1
-        assert "has values that are infinite or no number; use another checkpoint" in said[0]
+        assert "has values that are infinite or not a number; use another checkpoint" in said[0]
         assert refused.out == ""
 
 
@@ -106,8 +106,8 @@ def test_a_number_that_would_fill_the_memory_is_named(
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ("--beam-size", "1,000,000,000 is too large: at most 1,000; lower --beam-size"),
-        ("--batch-tokens", "1,000,000,000 is too large: at most 1,048,576; lower --batch-tokens"),
+        ("--beam-size", "--beam-size 1,000,000,000 is too large; use at most 1,000"),
+        ("--batch-tokens", "--batch-tokens 1,000,000,000 is too large; use at most 1,048,576"),
     ],
 )
 def test_options_have_the_same_bounds(option: str, said: str, training: Training) -> None:

@@ -29,7 +29,7 @@ def test_a_configuration_of_ones_own_is_not_written_over(
     config.parent.mkdir()
     config.write_text(TINY)
     refused = run(command, "exp1/config.yaml", "--run-dir", "exp1", *overwrite, cwd=tmp_path)
-    assert_refused(refused, 1, "exp1: holds files but no run (config.yaml, and no run.json of")
+    assert_refused(refused, 1, "exp1: holds files but no run (it has config.yaml, but no run.json")
     assert contents(config.parent) == {"config.yaml": TINY.encode()}
 
 
@@ -41,14 +41,14 @@ def test_foreign_parts_are_not_discarded(config: Path, tmp_path: Path, command: 
         (directory / name).write_text("mine")
     before = contents(directory)
     refused = run(command, config, "--run-dir", directory, "--overwrite")
-    assert_refused(refused, 1, f"{directory}: holds files but no run (checkpoints, and no run.json")
+    assert_refused(refused, 1, f"{directory}: holds files but no run (it has checkpoints, but no")
     assert contents(directory) == before
 
 
 def test_a_base_is_not_written_over(own_run: Path, tmp_path: Path) -> None:
     (tmp_path / "longer.yaml").write_text("base: run/config.yaml\ntraining: {epochs: 13}\n")
     refused = run("train", "longer.yaml", "--run-dir", "run", cwd=tmp_path)
-    assert_refused(refused, 2, "run/config.yaml: settings are read from it", "--run-dir")
+    assert_refused(refused, 2, "run/config.yaml: the settings are read from", "--run-dir")
     assert run("vocab", "longer.yaml", "--run-dir", "longer", cwd=tmp_path).code == 0
 
 

@@ -317,7 +317,7 @@ def test_other_batches_are_no_other_settings(
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        (TEXT.replace(b"4 3 2\n", b"4 3 1\n"), "the input's first 4 lines are not what they were"),
+        (TEXT.replace(b"4 3 2\n", b"4 3 1\n"), "the first 4 lines of the input have changed"),
         (b"1 2 3 4\n\n4 3 2\n", "4 lines are done, but the input has 3"),
     ],
 )

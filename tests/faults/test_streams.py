@@ -87,7 +87,7 @@ def test_a_full_stderr_changes_no_code() -> None:
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (RuntimeError("can't start new thread"), "no thread can be started"),
+        (RuntimeError("can't start new thread"), "cannot start a thread"),
         (ImportError("libtorch.so: failed to map segment from shared object"), "out of memory"),
         (MemoryError(), "out of memory"),
     ],

@@ -218,7 +218,7 @@ def test_a_word_of_a_million_characters(any_run: Path, word: str) -> None:
 def test_a_line_of_ten_megabytes_is_refused_by_number(training: Training, tmp_path: Path) -> None:
     (tmp_path / "long").write_text("1 2\n" + "x" * 10_000_000)
     refused = run("translate", training.run, "-i", "long", "--engine", "torch", cwd=tmp_path)
-    assert_refused(refused, 1, "long:2: a line of more than 4 MiB; ")
+    assert_refused(refused, 1, "long:2: the line is longer than 4 MiB; ")
 
 
 @cache

@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from transformer_cli.config.schema import DecodingConfig, ModelConfig
+from transformer_cli.config.decoding_schema import DecodingConfig
+from transformer_cli.config.schema import ModelConfig
 from transformer_cli.inference.engine import Hypothesis, SearchOptions
 from transformer_cli.inference.search import (
     _LOGITS_AT_A_TIME,

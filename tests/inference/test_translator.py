@@ -24,7 +24,8 @@ from inference.translators import (
 from transformer_cli.base.errors import CheckpointError, RunError
 from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.config.data_schema import FilesData
-from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig
+from transformer_cli.config.decoding_schema import DecodingConfig
+from transformer_cli.config.schema import Config, ModelConfig
 from transformer_cli.config.tokenizer_schema import WordsConfig
 from transformer_cli.inference.engine import Hypothesis, SearchEngine
 from transformer_cli.inference.loading import ComputeOptions, load_torch_translator
@@ -326,7 +327,7 @@ def test_no_run_is_an_error_of_one_line(tmp_path: Path) -> None:
     [
         ("best", r"checkpoints: no checkpoint yet; train first"),
         ("last", r"checkpoints: no checkpoint yet; train first"),
-        ("nowhere/step-00000001", r"^`checkpoint` nowhere/step-00000001: neither best, last"),
+        ("nowhere/step-00000001", r"^`checkpoint` nowhere/step-00000001: not found; give best"),
     ],
 )
 def test_no_checkpoint_is_an_error_of_one_line(
@@ -352,5 +353,5 @@ def test_a_checkpoint_of_another_tokenizer_is_refused(run: RunDirectory) -> None
     foreign = save_checkpoint(
         run.path, weights_of(model_of_step(9)), {}, {"step": 9}, "another fingerprint"
     )
-    with pytest.raises(CheckpointError, match=r"step-00000009: trained with another tokenizer"):
+    with pytest.raises(CheckpointError, match=r"step-00000009: trained with a different tokenizer"):
         load_torch_translator(run, str(foreign), ComputeOptions(device="cpu"))

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from transformer_cli.config.data_schema import ToyData
-from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig, TrainingConfig
+from transformer_cli.config.decoding_schema import DecodingConfig
+from transformer_cli.config.schema import Config, ModelConfig, TrainingConfig
 from transformer_cli.config.tokenizer_schema import WordsConfig
 from transformer_cli.evaluation.scoring import TorchTranslator
 from transformer_cli.inference.engine import Hypothesis, SearchOptions
@@ -114,8 +115,8 @@ class ByBeam:
         options: SearchOptions,
         *others: object,
     ) -> list[list[Hypothesis]]:
-        self.asked.append((len(sources), options.beam_size))
-        found = self.found[options.beam_size > 1]
+        self.asked.append((len(sources), options.decoding.beam_size))
+        found = self.found[options.decoding.beam_size > 1]
         return [[Hypothesis(ids, -1.0 - rank) for rank, ids in enumerate(found)] for _ in sources]
 
 

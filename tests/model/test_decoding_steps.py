@@ -245,5 +245,5 @@ def test_steps_past_learned_positions_say_so() -> None:
     state = model.init_state(SRC)
     for position in range(TGT.size(1)):
         next_logits(model, TGT[:, position], state)
-    with pytest.raises(ValueError, match="7 positions, but learned positions end at 6"):
+    with pytest.raises(ValueError, match="7 positions, but the model learned only 6"):
         next_logits(model, TGT[:, 0], state)

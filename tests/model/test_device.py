@@ -84,10 +84,10 @@ def test_mps_is_chosen_by_name_only(apple: torch.device) -> None:
 
 def test_mps_computes_in_float32(apple: torch.device) -> None:
     assert choose_precision("auto", apple) == torch.float32
-    with pytest.raises(UsageError, match="`precision` bfloat16: MPS computes in float32"):
+    with pytest.raises(UsageError, match="`precision` bfloat16: not supported on MPS"):
         choose_precision("bfloat16", apple)
 
 
 def test_no_mps() -> None:
-    with pytest.raises(UsageError, match="`device` mps: torch sees no MPS device here"):
+    with pytest.raises(UsageError, match="`device` mps: torch finds no MPS device here"):
         choose_device("mps")

@@ -103,7 +103,7 @@ def test_learned_positions_are_rows_of_their_table() -> None:
 
 @pytest.mark.parametrize(("start", "length"), [(0, 6), (5, 1), (3, 3)])
 def test_learned_positions_end(start: int, length: int) -> None:
-    with pytest.raises(ValueError, match="6 positions, but learned positions end at 5"):
+    with pytest.raises(ValueError, match="6 positions, but the model learned only 5"):
         LearnedPositions(5, 4)(start, length)
 
 

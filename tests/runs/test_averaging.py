@@ -1,4 +1,4 @@
-"""An average is the mean of what it says it is, and of nothing that does not fit."""
+"""An average is the mean of the checkpoints it names; checkpoints that do not fit are rejected."""
 
 import json
 from pathlib import Path
@@ -25,7 +25,7 @@ Weights = dict[str, Tensor]
 
 
 def a_run(directory: Path, *checkpoints: Weights) -> Path:
-    """A run directory with these checkpoints, at the steps 10, 20, …"""
+    """Return a run directory with these checkpoints, at the steps 10, 20, …"""
     settings = directory.parent / f"{directory.name}.yaml"
     settings.write_text("data: {kind: toy}\ntokenizer: {kind: words}\n")
     run = RunDirectory(directory)
@@ -93,15 +93,13 @@ def test_it_stands_beside_the_checkpoints_and_replaces_an_older_one(tmp_path: Pa
 
 def test_without_an_average_it_says_how_to_make_one(tmp_path: Path) -> None:
     run = RunDirectory(a_run(tmp_path / "run", weights(1.0)))
-    with pytest.raises(CheckpointError, match="no average yet; average checkpoints of "):
+    with pytest.raises(CheckpointError, match="no average yet; run: transformer-cli average "):
         find_checkpoint(run.checkpoints, "average")
 
 
 def test_too_few_checkpoints_are_refused(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run", weights(1.0))
-    with pytest.raises(
-        UsageError, match=rf"{run}: has 1 checkpoints, not 2; .* training.keep_last=2"
-    ):
+    with pytest.raises(UsageError, match=f"{run}: cannot average 2 .* training.keep_last=2"):
         average_run(RunDirectory(run), last=2)
 
 
@@ -121,7 +119,7 @@ def test_weights_that_differ_in_kind_are_refused(
     both = [other, weights(1.0)] if other_first else [weights(1.0), other]
     run = RunDirectory(a_run(tmp_path / "run", *both))
     second = list_checkpoints(run.checkpoints)[1]
-    with pytest.raises(CheckpointError, match=f"{second}: '[abc]' is not alike in all checkpoints"):
+    with pytest.raises(CheckpointError, match=f"{second}: '[abc]' does not have the same shape"):
         average_run(run, last=2)
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints come back bit for bit, and what is not as it was written is refused by name."""
+"""Checkpoints load bit for bit, and errors name files that have changed."""
 
 import os
 import pickle
@@ -53,7 +53,7 @@ def state_of(step: int, best_step: int | None = None) -> dict[str, Any]:
 
 
 def rewrite_manifest(path: Path, **changes: Any) -> None:
-    """As who changes a file would, with a sum that matches."""
+    """Change a manifest like an attacker, with a matching checksum."""
     write_record(path / MANIFEST, read_manifest(path).model_copy(update=changes))
 
 
@@ -135,7 +135,7 @@ def test_a_step_saved_again_replaces_the_first(tmp_path: Path) -> None:
 
 
 def cut_short_at_rename(monkeypatch: pytest.MonkeyPatch, call: int) -> None:
-    """Have the n-th rename of all fail, as if the process died there."""
+    """Make the n-th rename fail, as if the process died there."""
     renames = iter(range(1, 99))
     rename = Path.rename
 
@@ -257,7 +257,10 @@ def test_saved_weights_are_those_of_the_moment(tmp_path: Path) -> None:
     [
         ({"output.bias": None}, "the checkpoint has no 'output.bias'"),
         ({"output.more": torch.zeros(1)}, "the model has no 'output.more'"),
-        ({"output.bias": torch.zeros(8)}, r"'output.bias' is \(8,\), the model's is \(9,\)"),
+        (
+            {"output.bias": torch.zeros(8)},
+            r"'output.bias' has shape \(8,\), but the model's has \(9,\)",
+        ),
     ],
 )
 def test_weights_of_another_model_are_refused(change: dict[str, Tensor | None], found: str) -> None:
@@ -348,7 +351,7 @@ def test_files_that_the_manifest_does_not_know_are_refused(tmp_path: Path) -> No
 
 
 class Exploding:
-    """Notices when somebody unpickles it."""
+    """An object that notices if it is unpickled."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (pytest.fail, ("a pickle was loaded",))
@@ -379,7 +382,7 @@ def test_another_format_is_refused(tmp_path: Path, found: object) -> None:
 
 def test_a_checkpoint_of_another_tokenizer_is_refused(tmp_path: Path) -> None:
     path = save(tmp_path, 1)
-    with pytest.raises(CheckpointError, match=f"^{path}: .*another tokenizer"):
+    with pytest.raises(CheckpointError, match=f"^{path}: .*different tokenizer"):
         Checkpoint.open(path, TOKENIZER[::-1])
 
 
@@ -419,7 +422,7 @@ def test_last_and_best_and_a_path(tmp_path: Path) -> None:
     assert find_checkpoint(tmp_path, "best") == first
     assert find_checkpoint(tmp_path, str(first)) == first
     assert find_checkpoint(tmp_path, first.name) == first
-    with pytest.raises(CheckpointError, match=r"^`checkpoint` some/where: neither best, last"):
+    with pytest.raises(CheckpointError, match=r"^`checkpoint` some/where: not found; give best"):
         find_checkpoint(tmp_path, "some/where")
 
 

@@ -1,4 +1,4 @@
-"""What trainings and evaluations are done with, recorded and read again."""
+"""The recorded environment of trainings and evaluations."""
 
 import json
 from pathlib import Path

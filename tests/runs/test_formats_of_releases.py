@@ -1,4 +1,4 @@
-"""What is written in the formats of 1.0, this version opens, translates by, scores and trains on.
+"""This version opens, translates with, scores and trains files in the formats of 1.0.
 
 tests/fixtures/make_runs.py wrote the files, once for each release with another format.
 """

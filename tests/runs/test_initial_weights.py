@@ -1,4 +1,4 @@
-"""What a run may start from, found out before anything of its own is touched."""
+"""The runs that a run may start from; this is checked before any of its files are touched."""
 
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ def settings(**sections: Any) -> Config:
 
 
 def a_run(directory: Path, *steps: int, best: int | None = None, **sections: Any) -> RunDirectory:
-    """A run whose weights are the numbers of their steps."""
+    """Return a run whose weights are the numbers of their steps."""
     run = RunDirectory(directory)
     initialize_run(run, settings(**sections))
     run.tokenizer.mkdir()
@@ -119,7 +119,7 @@ FILES = f"{{kind: files, src_lang: de, tgt_lang: en, train: {PAIR}, val: {PAIR}}
 
 
 def over(source: RunDirectory, text: str) -> Config:
-    """The settings of a file over those of a run."""
+    """Return the settings of a file on top of those of a run."""
     file = source.path.parent / "adapted.yaml"
     file.write_text(f"base: {source.path.name}/config.yaml\n{text}")
     return load_settings(file)[0]

@@ -104,7 +104,7 @@ def test_nothing_else_that_settings_are_read_from_is_written_over(tmp_path: Path
     within = run.path / "mine.yaml"
     check_config_files(run.path, [mine, within, tmp_path / "run-2" / "config.yaml"])
     for file in (run.config, run.tokenizer / "my.yaml"):
-        with pytest.raises(ConfigError, match=f"^{file}: settings are read from it"):
+        with pytest.raises(ConfigError, match=f"^{file}: the settings are read from"):
             check_config_files(run.path, [mine, file])
 
 
@@ -115,7 +115,7 @@ def test_of_what_an_extension_writes_only_its_configuration_may_be_trained_by(
     monkeypatch.setattr(directory, "_ADDED", added)
     monkeypatch.setattr(directory, "LOCKED", (*directory.LOCKED, *added))
     check_config_files(tmp_path, [tmp_path / "plan.yaml"])
-    with pytest.raises(ConfigError, match=r"page\.yaml: settings are read from it"):
+    with pytest.raises(ConfigError, match=r"page\.yaml: the settings are read"):
         check_config_files(tmp_path, [tmp_path / "page.yaml"])
 
 
@@ -130,7 +130,7 @@ def test_an_output_in_a_run_is_refused_also_where_a_link_leads_out_of_it(
     (tmp_path / "outside").mkdir()
     (run / "link").symlink_to(tmp_path / "outside")
     (run / "link of it").symlink_to(tmp_path / "outside")
-    with pytest.raises(UsageError, match=f"lies in the run or model {run}; write elsewhere"):
+    with pytest.raises(UsageError, match=f"is in the run or model {run}; write elsewhere"):
         check_outside_runs(run / name, "-o")
     check_outside_runs(run / ".." / "outside" / "new", "-o")
 

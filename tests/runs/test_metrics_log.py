@@ -45,7 +45,7 @@ def test_an_earlier_record_is_read_while_training_goes_on(path: Path) -> None:
 
 
 def test_bytes_that_are_no_text_are_replaced(path: Path) -> None:
-    """As JSON's parser takes halves of surrogate pairs, and UTF-16."""
+    """JSON's parser accepts halves of surrogate pairs, and UTF-16."""
     path.write_bytes(b'{"kind": "train", "step": 1, "x": "\xed\xa0\x80"}\n')
     MetricsLog.open(path, last_step=1)
     assert records(path)[0]["step"] == 1

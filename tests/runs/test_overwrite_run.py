@@ -1,4 +1,4 @@
-"""A run that is started again: the earlier one is renamed, whole, and nothing brings it back."""
+"""A run that is started again: the earlier one is renamed whole, and is never moved back."""
 
 import os
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from transformer_cli.runs.initialize import begin_run, initialize_run, record_se
 
 
 class KilledError(BaseException):
-    """Stands for the end of the process."""
+    """A stand-in for the end of the process."""
 
 
 def settings(**sections: Any) -> Config:
@@ -27,7 +27,7 @@ def settings(**sections: Any) -> Config:
 
 
 def write(run: RunDirectory, step: int | None, text: str) -> None:
-    """What a training makes, up to its first checkpoint."""
+    """Write the files of a training up to its first checkpoint."""
     names = ["tokenizer/tokenizer.json", "encoded/store.json", "metrics.jsonl", "report.html"]
     if step is not None:
         names.append(f"checkpoints/step-{step:08d}/state.json")
@@ -37,7 +37,7 @@ def write(run: RunDirectory, step: int | None, text: str) -> None:
 
 
 def begin(run: RunDirectory, seed: int = 2, overwrite: bool = True) -> list[str]:
-    """Begin a run, and return what is said."""
+    """Begin a run, and return its messages."""
     with (
         redirect_stderr(StringIO()) as said,
         begin_run(run, settings(seed=seed), overwrite),
@@ -95,7 +95,7 @@ def test_what_has_no_checkpoint_is_made_anew_in_place(run: RunDirectory) -> None
 def each_kill(
     monkeypatch: pytest.MonkeyPatch, act: Callable[[], Any], again: Callable[[], None]
 ) -> int:
-    """Act, killed before each change of the file system in turn; tell how many there are."""
+    """Act once for each change of the file system, killed before it; return their number."""
     for kill in count(1):
         calls = count(1)
 
@@ -158,7 +158,7 @@ def test_the_working_directory_is_not_renamed(
     run: RunDirectory, monkeypatch: pytest.MonkeyPatch, inside: str, named: str | None
 ) -> None:
     monkeypatch.chdir(run.path / inside)
-    with pytest.raises(RunError, match="is the working directory, or above it"):
+    with pytest.raises(RunError, match="is the working directory or contains it"):
         rename_run(run if named is None else RunDirectory(Path(named)))
     assert not renamed(run).path.exists()
 

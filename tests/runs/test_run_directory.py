@@ -1,4 +1,4 @@
-"""When a run directory may be written to, and what is kept of an earlier run."""
+"""When a run directory may be written, and what is kept from an earlier run."""
 
 import sys
 from pathlib import Path
@@ -23,7 +23,7 @@ def settings(**sections: Any) -> Config:
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunDirectory:
-    """A run with a tokenizer and its text in tokens, that has not begun to train."""
+    """Return a run with a tokenizer and encoded text that has not started to train."""
     run = RunDirectory(tmp_path / "runs" / "mine")
     initialize_run(run, settings())
     run.tokenizer.mkdir()
@@ -35,7 +35,7 @@ def run(tmp_path: Path) -> RunDirectory:
 
 @pytest.fixture
 def trained(run: RunDirectory) -> RunDirectory:
-    """A run with a checkpoint and metrics too."""
+    """Return a run that also has a checkpoint and metrics."""
     (run.checkpoints / "step-00000001").mkdir()
     (run.checkpoints / "step-00000001" / "state.json").write_text("{}")
     run.metrics.write_text('{"step": 1}\n')
@@ -43,7 +43,7 @@ def trained(run: RunDirectory) -> RunDirectory:
 
 
 def make_trained(path: Path) -> None:
-    """Make what looks like a trained run."""
+    """Make a directory that looks like a trained run."""
     (path / "checkpoints" / "step-00000001").mkdir(parents=True)
     (path / "config.yaml").touch()
 
@@ -91,7 +91,7 @@ def test_what_is_no_run_has_no_settings(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "advice"),
     [
-        ("mien", "there is nothing of that name; runs here: {runs}/mine"),
+        ("mien", "it does not exist; runs here: {runs}/mine"),
         ("", "it has no config.yaml; runs here: {runs}/mine"),
         (
             "mine/checkpoints",
@@ -99,7 +99,7 @@ def test_what_is_no_run_has_no_settings(tmp_path: Path) -> None:
         ),
         (
             "mine/checkpoints/step-9",
-            "there is nothing of that name; make one with: transformer-cli train CONFIG",
+            "it does not exist; make one with: transformer-cli train CONFIG",
         ),
     ],
 )
@@ -108,7 +108,7 @@ def test_what_is_near_a_run_leads_to_it(trained: RunDirectory, name: str, advice
     with pytest.raises(RunError) as error:
         RunDirectory(path).load_config()
     advice = advice.format(runs=trained.path.parent, path=path)
-    assert str(error.value) == f"{path}: not a run directory, {advice}"
+    assert str(error.value) == f"{path}: not a run directory: {advice}"
 
 
 def test_the_same_settings_go_on(trained: RunDirectory) -> None:
@@ -289,7 +289,7 @@ def test_leftovers_of_others_stay(trained: RunDirectory) -> None:
 @pytest.mark.posix
 @pytest.mark.parametrize("name", ["checkpoints", "tokenizer", "encoded"])
 def test_overwriting_keeps_nothing_silently(trained: RunDirectory, name: str) -> None:
-    """A directory moved to a larger disk, with a link in its place, is not to be trained on."""
+    """A directory that was moved to a larger disk and replaced by a link stays unchanged."""
     elsewhere = trained.path.parent / "larger-disk"
     (trained.path / name).rename(elsewhere)
     (trained.path / name).symlink_to(elsewhere)
@@ -346,5 +346,5 @@ def test_a_model_exported_for_an_engine_is_used_by_that_alone(run: RunDirectory)
     (model.path / "fast.bin").touch()
     assert model.only_engine is not None
     assert model.only_engine.name == "fast"
-    with pytest.raises(RunError, match="is exported for Racer, and only translate can use"):
+    with pytest.raises(RunError, match="is exported for Racer, so only translate can use"):
         model.load_config()

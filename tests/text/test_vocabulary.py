@@ -103,6 +103,8 @@ HEAD = b"<unk>\n<BOS>\n<EOS>\n<PAD>\n"
     ids=range(9),
 )
 def test_other_files_are_refused(data: bytes) -> None:
-    with pytest.raises(TokenizerError, match=r"v\.txt: no vocabulary of 64 MiB") as caught:
+    with pytest.raises(
+        TokenizerError, match=r"v\.txt: not a vocabulary \(at most 64 MiB"
+    ) as caught:
         Vocabulary.parse(data, Path("v.txt"))
     assert "\n" not in str(caught.value)

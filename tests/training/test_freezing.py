@@ -142,7 +142,7 @@ def test_a_resumed_run_is_the_uninterrupted_one(tmp_path: Path, levers: dict[str
 @pytest.mark.parametrize(
     ("init", "parts", "said"),
     [
-        (None, ["encoder"], "training.freeze: random weights would stay random; needs init"),
+        (None, ["encoder"], "training.freeze: random weights would stay random; set init to "),
         ("run", ["encoder", "embeddings", "decoder"], "training.freeze: all three parts are fro"),
     ],
 )

@@ -376,7 +376,7 @@ def test_text_of_long_pairs_alone_is_refused(run: RunDirectory) -> None:
     _, result = prepared(run, lengths((4, 1), (1, 4)))
     settings = {"data": {"kind": "toy"}, "tokenizer": WORDS, "training": {"max_length": 3}}
     config, cpu = Config.model_validate(settings), torch.device("cpu")
-    with pytest.raises(CorpusError, match=r"training\.max_length 3[^\n]*raise it"):
+    with pytest.raises(CorpusError, match=r"training\.max_length .3 tokens.[^\n]*raise it"):
         build_trainer(config, short_pairs(result, 3), run, cpu, torch.float32, SINGLE_PROCESS)
 
 

@@ -322,6 +322,13 @@ def test_the_newest_and_the_best_are_kept(
     assert saved_steps(run) == left
 
 
+def test_each_checkpoint_has_the_rank_of_its_own_validation(run: RunDirectory) -> None:
+    scores = [validation(score) for score in (1.0, 9.0, 2.0)]
+    events(open_session(run, config(epochs=3, save_every=4), scores), never)
+    ranks = {step: state_of(run, f"step-{step:08d}")["rank"] for step in saved_steps(run)}
+    assert ranks == {4: None, 6: 1.0, 8: None, 12: 9.0, 16: None, 18: 2.0}
+
+
 @pytest.mark.long
 def test_patience_runs_out(run: RunDirectory) -> None:
     scores = [3.0, 2.0, 4.0, 4.0, 1.0, 9.0]
@@ -537,7 +544,7 @@ def test_where_no_checkpoint_is_whole_nothing_is_touched(run: RunDirectory) -> N
     for path in list_checkpoints(run.checkpoints):
         (path / "state.json").write_text("{}")
     before = saved_steps(run)
-    with pytest.raises(CheckpointError, match=r"no checkpoint is whole, .*`overwrite`"):
+    with pytest.raises(CheckpointError, match=r"all checkpoints are damaged, .*`overwrite`"):
         open_session(run, config(epochs=3))
     assert saved_steps(run) == before
 

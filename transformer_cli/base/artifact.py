@@ -1,8 +1,8 @@
-"""Artifacts: what is made once of known inputs, and made again when those have changed.
+"""Artifacts: directories that are made once from known inputs, and again when these change.
 
-An artifact is a directory. Its record is written last and says what the artifact was made of (its
-fingerprints: sums, settings), and the size and SHA-256 of its files. One rename publishes it all.
-A file of another size is damaged. Readers that need to know more compare sums.
+The record of an artifact is written last. It lists the inputs by their fingerprints (checksums or
+settings), and the size and SHA-256 of each file. A single rename publishes the directory. A file
+whose size differs is damaged. Readers that need to be certain compare checksums.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ Content = TypeVar("Content", bound=BaseModel)
 
 
 class FileRecord(BaseModel):
-    """A file as it was written."""
+    """The size and checksum of a file when it was written."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -31,7 +31,7 @@ class FileRecord(BaseModel):
 
 
 class Record(BaseModel):
-    """What an artifact was made of, and its files; each kind adds what its readers need to know."""
+    """The inputs and files of an artifact; each subclass adds what its readers need."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -47,17 +47,17 @@ class Artifact(Generic[AnyRecord]):
     """A directory that is made once; creating this object touches no file."""
 
     path: Path
-    kind: type[AnyRecord]  # of its record
-    name: str = "artifact.json"  # of the file with the record
+    kind: type[AnyRecord]  # the class of its record
+    name: str = "artifact.json"  # the name of the file with the record
 
     def read(self) -> AnyRecord | None:
-        """Return the record; None: there is none, or it is damaged or of another version."""
+        """Return the record; None: it is missing, damaged or of another version."""
         return read_record(self.path / self.name, self.kind)
 
     def make(self, write: Callable[[Path], AnyRecord]) -> AnyRecord:
-        """Make the artifact, whose directory must not exist yet; of a failure nothing is left.
+        """Make the artifact, whose directory must not exist yet; a failure leaves nothing behind.
 
-        ``write`` writes the files into the directory that it is given, and returns the record.
+        ``write`` gets a directory, writes the files into it, and returns the record.
         """
         with whole_directory(self.path) as temporary:
             record = write(temporary)
@@ -66,14 +66,15 @@ class Artifact(Generic[AnyRecord]):
         return record
 
     def update(self, old: AnyRecord, **changes: object) -> None:
-        """Change the record, if it does change."""
+        """Write the record with ``changes``, unless they change nothing."""
         if (record := old.model_copy(update=changes)) != old:
             write_record(self.path / self.name, record)
 
     def find_damage(self, record: AnyRecord, compares_sums: bool = False) -> str | None:
-        """Return a message about the first file that is not as written, or None.
+        """Return a message about the first missing or damaged file, or None.
 
-        ``compares_sums``: the files are read, as a stranger's have to be.
+        With ``compares_sums``, read the files and compare their checksums; use it for files from
+        elsewhere.
         """
         for name, file in record.files.items():
             path = self.path / name
@@ -92,7 +93,7 @@ def record_files(directory: Path) -> dict[str, FileRecord]:
 
 
 def write_record(path: Path, content: BaseModel) -> None:
-    """Write ``content`` as JSON with its SHA-256, whole or not at all."""
+    """Write ``content`` as JSON with its SHA-256; the file appears whole or not at all."""
     values = content.model_dump(mode="json", by_alias=True)
     write_text(path, json.dumps({"content": values, "sha256": sum_json(values)}, indent=2) + "\n")
 
@@ -100,7 +101,7 @@ def write_record(path: Path, content: BaseModel) -> None:
 def read_record(
     path: Path, kind: type[Content], max_bytes: int = MAX_SMALL_BYTES
 ) -> Content | None:
-    """Return what ``write_record`` wrote; None: it is missing, damaged, no ``kind`` or too long."""
+    """Return what ``write_record`` wrote; None: missing, damaged, too long or not a ``kind``."""
     try:
         read = json.loads(read_small(path, max_bytes))
         if set(read) != {"content", "sha256"} or read["sha256"] != sum_json(read["content"]):
@@ -111,5 +112,5 @@ def read_record(
 
 
 def sum_json(values: Any) -> str:
-    """Return the SHA-256 of values as JSON, whatever the order of keys."""
+    """Return the SHA-256 of values as JSON, regardless of the order of keys."""
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()

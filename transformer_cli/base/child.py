@@ -1,20 +1,21 @@
-"""How this program starts interpreters, none of which imports modules from the working directory.
+"""Start Python interpreters that do not import modules from the working directory.
 
-That may be anybody's.
+Anybody may have put modules there.
 """
 
 import os
 import sys
 from pathlib import Path
 
-PYTHON = (sys.executable, "-P")  # starts an interpreter, best in ``environment()``
+PYTHON = (sys.executable, "-P")  # starts an interpreter; use it with ``environment()``
 PACKAGE = Path(__file__).parents[1]
 
 
 def environment() -> dict[str, str]:
-    """Return an environment in which no interpreter searches the working directory.
+    """Return an environment in which interpreters do not search the working directory.
 
-    That is ours without the entries of PYTHONPATH that stand for the directory: the empty ones.
+    It is our environment without the entries of PYTHONPATH that stand for that directory, such as
+    empty ones.
     """
     named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     searched = os.pathsep.join(path for path in named if os.path.normpath(path) != os.curdir)
@@ -22,10 +23,10 @@ def environment() -> dict[str, str]:
 
 
 def leave_out_working_directory() -> None:
-    """Import nothing more from the working directory, in this process and all that it starts.
+    """Stop imports from the working directory, in this process and in all processes it starts.
 
-    ``python -m`` has put it first, and an empty entry of PYTHONPATH where that was. What
-    multiprocessing starts searches what this process does.
+    ``python -m`` puts the directory first in ``sys.path``, and an empty entry of PYTHONPATH puts it
+    at that entry's position. Processes of multiprocessing search the same path as this one.
     """
     count = 1 + len(os.environ.get("PYTHONPATH", "").split(os.pathsep))
     os.environ.update(environment())
@@ -34,10 +35,10 @@ def leave_out_working_directory() -> None:
     except FileNotFoundError:  # it has been removed
         return
     if here in os.environ["PYTHONPATH"].split(os.pathsep):
-        return  # it is asked for by its name
+        return  # PYTHONPATH names it explicitly
     sys.path[:count] = [path for path in sys.path[:count] if path not in ("", here)]
     root = str(PACKAGE.parent)
     if here == root and root not in sys.path:
-        # The program lies there, not installed. It still goes before another one that is.
+        # The program runs from a checkout there. It still comes before an installed one.
         installed = (at for at, path in enumerate(sys.path) if path.endswith("-packages"))
         sys.path.insert(next(installed, len(sys.path)), root)

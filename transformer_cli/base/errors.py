@@ -1,7 +1,7 @@
-"""Errors that users can cause, with their exit codes, and text as their messages may show it.
+"""Errors that users can cause, with their exit codes; and functions that make text safe to show.
 
-A message is one line that names the file, line or key, what was found there, and what to do. Any
-other exception is a bug.
+A message is one line that names the file, line or key, what is wrong, and how to fix it. Any other
+exception is a bug.
 """
 
 import re
@@ -9,14 +9,14 @@ from collections.abc import Iterable, Sequence
 
 
 def find_similar(name: object, choices: Iterable[str]) -> str | None:
-    """Return the choice that is closest to a name, or None if no choice is close."""
+    """Return the choice that is closest to a name, or None if none is close."""
     from difflib import get_close_matches  # only mistakes need it, and --help imports this module
 
     return next(iter(get_close_matches(str(name), list(choices), n=1)), None)
 
 
 def did_you_mean(name: object, choices: Iterable[str]) -> str | None:
-    """Return the question 'did you mean …?', or None if no choice is close to a name."""
+    """Return the question 'did you mean …?', or None if no choice is close to the name."""
     similar = find_similar(name, choices)
     return f"did you mean '{similar}'?" if similar else None
 
@@ -28,19 +28,19 @@ class TransformerCliError(Exception):
 
 
 class UsageError(TransformerCliError):
-    """The command line is invalid."""
+    """An invalid command line."""
 
     exit_code = 2
 
 
 class ConfigError(TransformerCliError):
-    """A configuration file, or a setting of the command line, is invalid."""
+    """An invalid config, or an invalid setting on the command line."""
 
     exit_code = 2
 
     def __init__(self, message: str, others: Sequence[str] = ()) -> None:
         super().__init__(message)
-        self.others = others  # more mistakes of the same file, a line each
+        self.others = others  # more mistakes in the same file, one line each
 
 
 class MissingExtraError(TransformerCliError):
@@ -52,7 +52,7 @@ class CorpusError(TransformerCliError):
 
 
 class MissingTextError(CorpusError):
-    """Text that a command or a configuration names, and that is not there."""
+    """Text that a command or a config names but that does not exist."""
 
     exit_code = 2
 
@@ -66,17 +66,17 @@ class CheckpointError(TransformerCliError):
 
 
 class MissingCheckpointError(CheckpointError):
-    """A checkpoint that a command names, and that is not there."""
+    """A checkpoint that a command names but that does not exist."""
 
     exit_code = 2
 
 
 class DamagedCheckpointError(CheckpointError):
-    """A checkpoint that is not as it was written."""
+    """A checkpoint that has changed since it was written."""
 
 
 class WorkerError(TransformerCliError):
-    """A worker process that is gone, or all of a cluster's that were given the same task."""
+    """A worker process that has died, or all workers of a cluster that were given one task."""
 
 
 class RunError(TransformerCliError):
@@ -84,7 +84,7 @@ class RunError(TransformerCliError):
 
 
 class MissingRunError(RunError):
-    """A run that a command or a configuration names, and that is not there."""
+    """A run that a command or a config names but that does not exist."""
 
     exit_code = 2
 
@@ -98,46 +98,46 @@ class OutputError(TransformerCliError):
 
 
 class TrainingError(TransformerCliError):
-    """Training cannot continue, for instance because the loss is not finite."""
+    """Training that cannot continue, for example because the loss is not finite."""
 
 
-# torch has an error type for its own allocations on a GPU; for all else there are messages only.
+# torch has an error type only for its own allocations on a GPU. All others have only a message.
 _OUT_OF_MEMORY = re.compile(
-    # CUDA's own, by torch, NCCL and other engines: "CUDA error: out of memory", "CUDA driver error:
+    # CUDA, from torch, NCCL and other engines: "CUDA error: out of memory", "CUDA driver error:
     # out of memory", "Cuda failure 2 'out of memory'", "CUDA failed with error out of memory".
-    # And MPS': "MPS backend out of memory".
+    # MPS: "MPS backend out of memory".
     r"\b(cuda|mps)\b.*\bout of memory\b"
-    # cuBLAS, cuSOLVER and cuDNN, which allocate beside torch. Not CUBLAS_STATUS_NOT_INITIALIZED,
-    # which has other causes too.
+    # cuBLAS, cuSOLVER and cuDNN, which allocate memory outside torch. The pattern leaves out
+    # CUBLAS_STATUS_NOT_INITIALIZED, which has other causes too.
     r"|_STATUS_ALLOC_FAILED|_STATUS_INTERNAL_ERROR_(HOST|DEVICE)_ALLOCATION_FAILED"
     # torch, oneDNN and the C library on a CPU.
     r"|can't allocate memory|cannot allocate memory|bad_alloc"
-    # The loader of libraries.
+    # The loader of shared libraries.
     r"|failed to map segment|cannot apply additional memory protection",
     re.IGNORECASE,
 )
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether this error is out of memory, on a GPU or the machine."""
+    """Return whether an error means that a GPU or the machine is out of memory."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
     return _OUT_OF_MEMORY.search(str(error)) is not None
 
 
-# But tabs and line ends. Surrogates are bytes of a file's name that are not UTF-8.
+# All but tabs and newlines. Surrogates stand for bytes of a file name that are not UTF-8.
 _CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff"
-# Unicode's line ends, and what changes the order of all text up to the end of the line.
+# Unicode's line separators, and characters that change the direction of the rest of the line.
 OF_LINES = "\u2028\u2029\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 
 
 def make_visible(text: str) -> str:
-    r"""Return text with control characters as escapes, ``\x1b`` say; tabs and line ends stay."""
+    r"""Return text with control characters as escapes, e.g. ``\x1b``; tabs and newlines stay."""
     return re.sub(f"[{_CONTROLS}{OF_LINES}]", lambda match: ascii(match[0])[1:-1], text)
 
 
 def shorten_middle(text: str, max_length: int) -> str:
-    """Return ``text``, without its middle if it is too long: a message ends with what to do."""
+    """Return ``text``, without its middle if it is too long: messages end with their advice."""
     head = max_length * 3 // 4
     tail = max_length - head - 1
     return text if len(text) <= max_length else f"{text[:head]}…{text[len(text) - tail :]}"

@@ -1,8 +1,8 @@
-"""Read files that may be a stranger's, and check what is in the way of files to be written.
+"""Read files that may be untrusted, and check that nothing is in the way of files to write.
 
-A directory from elsewhere may hold links to any place, pipes that block and devices without end.
-What reads below one uses ``open_regular`` or ``read_small``, and so does what writes to a file in
-place. What writes below one calls ``check_no_links`` first.
+An untrusted directory may contain links that point anywhere, pipes that block, and endless devices.
+Code that reads files in it, or changes one in place, uses ``open_regular`` or ``read_small``. Code
+that writes new files in it calls ``check_no_links`` first.
 """
 
 import errno
@@ -19,17 +19,17 @@ from typing import IO, Any
 from transformer_cli.base.errors import RunError
 from transformer_cli.base.locations import is_url, open_bytes
 
-# Of manifests, states and records: a thousand times ours. Parsed, JSON may take 20 times as much
-# memory.
+# Limit for manifests, states and records: a thousand times the size of ours. Parsed JSON may take
+# 20 times as much memory.
 MAX_SMALL_BYTES = 1 << 24
 
 
 def read_small(path: Path, max_bytes: int = MAX_SMALL_BYTES) -> bytes:
-    """Return the bytes of a regular file or an object; OSError if more than ``max_bytes``."""
+    """Return the bytes of a regular file or an object; raise OSError above ``max_bytes``."""
     with open_bytes(path) as file:
         size = file.seek(0, os.SEEK_END)
         if size > max_bytes:
-            problem = f"has {size:,} bytes, more than the {max_bytes:,} of any such file"
+            problem = f"has {size:,} bytes, but the limit is {max_bytes:,}"
             raise OSError(errno.EINVAL, problem, str(path))
         file.seek(0)
         return file.read(size)
@@ -43,7 +43,7 @@ def sha256(path: Path) -> str:
 
 
 def read_json(path: Path) -> Any:
-    """Return what a small JSON file holds; None if it is missing, damaged or too long."""
+    """Return the content of a small JSON file; None if it is missing, damaged or too long."""
     try:
         return json.loads(read_small(path))
     except (OSError, ValueError, RecursionError):
@@ -51,7 +51,7 @@ def read_json(path: Path) -> Any:
 
 
 def is_at(file: IO[bytes], path: Path) -> bool:
-    """Return whether an open file is still the one at ``path``; Windows moves none that is open."""
+    """Return whether an open file is still the one at ``path``; Windows never moves open files."""
     if sys.platform == "win32":
         return True
     try:
@@ -61,14 +61,14 @@ def is_at(file: IO[bytes], path: Path) -> bool:
 
 
 def check_no_links(directory: Path, names: Collection[str] | None = None) -> None:
-    """Raise RunError if there is a link, a pipe or a device where something is to be written.
+    """Raise RunError if a link, a pipe or a device is in the way of files to write.
 
-    ``directory`` need not exist, and may be a link itself, as the user has named it. ``names`` are
-    those of what is written in it; None: everything may be.
+    ``directory`` may not exist yet, and may itself be a link, because the user has named it.
+    ``names`` are the entries that will be written in it; None: any entry.
     """
     waiting = [directory]
     while waiting:
-        # What has gone meanwhile is not in the way.
+        # An entry that disappears meanwhile is not in the way.
         with suppress(FileNotFoundError, NotADirectoryError), os.scandir(waiting.pop()) as entries:
             for entry in entries:
                 if names is not None and entry.name not in names:
@@ -76,30 +76,28 @@ def check_no_links(directory: Path, names: Collection[str] | None = None) -> Non
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append(Path(entry.path))
                 elif not entry.is_file(follow_symlinks=False):
-                    advice = f"into {directory}, or link that directory as a whole"
-                    check_replaceable(Path(entry.path), f"move what it leads to {advice}")
+                    advice = f"into {directory}, or make that whole directory a link"
+                    check_replaceable(Path(entry.path), f"move its target {advice}")
         names = None
 
 
-def check_replaceable(path: Path, advice: str = "put what it leads to in its place") -> None:
-    """Raise RunError if there is something at ``path`` but a file or a directory.
+def check_replaceable(path: Path, advice: str = "replace it with its target") -> None:
+    """Raise RunError if ``path`` exists and is neither a file nor a directory.
 
-    ``advice`` is what to do about a link; its message ends with it.
+    ``advice`` says what to do about a link, at the end of the message.
     """
     try:
         mode = path.lstat().st_mode
     except (FileNotFoundError, NotADirectoryError):
         return
     if stat.S_ISLNK(mode):
-        raise RunError(
-            f"{path}: is a link, and what is written there would be written elsewhere; {advice}"
-        )
+        raise RunError(f"{path}: is a link, so its content would be written elsewhere; {advice}")
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-        raise RunError(f"{path}: is a pipe or a device, and in the way; remove it")
+        raise RunError(f"{path}: is a pipe or a device where a file is needed; remove it")
 
 
 def cache_directory(name: str) -> Path:
-    """Return the directory of the user's cache for files of a kind; it need not be there."""
+    """Return the user's cache directory for one kind of files; it may not exist yet."""
     if given := os.environ.get("TRANSFORMER_CLI_CACHE"):
         return Path(given).absolute() / name
     from platformdirs import user_cache_path
@@ -108,7 +106,7 @@ def cache_directory(name: str) -> Path:
 
 
 def open_cache(name: str) -> Path | None:
-    """Return ``cache_directory``, made if need be; None: others may write it, or nobody can."""
+    """Return ``cache_directory``, created if needed; None: others can write it, or nobody can."""
     cache = cache_directory(name)
     try:
         if not cache.is_absolute():  # there is no home directory
@@ -133,15 +131,15 @@ def is_stream(path: Path) -> bool:
         return False
     top = path.absolute().parts[1:3]
     in_system = sys.platform != "win32" and top[:1] in (("dev",), ("proc",))
-    is_on_disk = top == ("dev", "shm")  # or in memory, but as any other file
+    is_on_disk = top == ("dev", "shm")  # in memory, but its files are regular
     return (in_system and not is_on_disk) or (path.exists() and not path.is_file())
 
 
 def is_same_file(path: Path, other: Path) -> bool:
-    """Return whether two paths are those of one regular file, or of one object."""
+    """Return whether two paths name the same regular file or the same object."""
     if is_url(path) or is_url(other):
         return path == other
     try:
         return path.is_file() and path.samefile(other)
-    except OSError:  # the other is not there
+    except OSError:  # the other one does not exist
         return False

@@ -1,7 +1,7 @@
-"""Where bytes lie: in files of this machine, or in any other place that an extension knows.
+"""Where bytes are stored: in files on this machine, or in a place that an extension knows.
 
-A path is a ``Path`` everywhere; that of a place elsewhere is a ``UrlPath``, or leads into a file
-such as an archive. ``locate`` finds who reads and writes it: nothing else asks what a path is.
+A path is always a ``Path``. A path to another place is a ``UrlPath``, or leads into a file such as
+an archive. ``locate`` finds the ``Location`` that reads it; no other code checks what a path is.
 """
 
 import errno
@@ -16,23 +16,17 @@ from pathlib import Path
 from typing import BinaryIO, Literal, cast
 
 from transformer_cli.base import registry
-from transformer_cli.base.errors import (
-    CorpusError,
-    MissingExtraError,
-    UsageError,
-    shorten_middle,
-)
+from transformer_cli.base.errors import CorpusError, MissingExtraError, UsageError, shorten_middle
 
 _LIKE_ADDRESS = re.compile(r"@|:[/\\]|https?", re.IGNORECASE)
-# File systems count time in steps, at most of two seconds.
+# File systems round times, to two seconds at most.
 _SETTLED_NS = 2_500_000_000
 
 
 class UrlPath(type(Path())):  # type: ignore[misc]
-    """The URL of bytes that are no file of this machine; ``text_path`` makes it.
+    """The URL of bytes that are not in a file on this machine; ``text_path`` makes it.
 
-    It can do what any path can do without a disk. Where a file is needed, it is an error for the
-    user.
+    It has all operations of a path that need no disk. If code needs a file, the user gets an error.
     """
 
     __slots__ = ()
@@ -42,7 +36,7 @@ class UrlPath(type(Path())):  # type: ignore[misc]
         return f"{scheme}//{'/'.join(names)}"
 
     def __fspath__(self) -> str:
-        raise UsageError(f"{self}: is an object in a store, where a file is needed; copy it to one")
+        raise UsageError(f"{self}: is an object in a store; copy it to a file, and give the file")
 
     def absolute(self) -> "UrlPath":
         """Return the URL itself."""
@@ -53,17 +47,17 @@ class UrlPath(type(Path())):  # type: ignore[misc]
         return self
 
     def is_dir(self) -> bool:
-        """Return False: there are no directories but those of this machine."""
+        """Return False: only this machine has directories."""
         return False
 
 
 def is_url(path: Path) -> bool:
-    """Return whether a path has a scheme, as ``s3://bucket/name`` has."""
+    """Return whether a path has a scheme, e.g. ``s3://bucket/name``."""
     return isinstance(path, UrlPath)
 
 
 def text_path(text: str) -> Path:
-    """Return the path that a user has given; raise ValueError for a URL that must not be one."""
+    """Return the path that a user has given; raise ValueError for a URL that is not allowed."""
     if _LIKE_ADDRESS.search(text):
         for entry in registry.entries("address").values():
             entry.load()(text)
@@ -71,9 +65,10 @@ def text_path(text: str) -> Path:
 
 
 def hide_credentials(text: str) -> str:
-    """Return text without the secrets in its URLs, of which an extension knows the forms.
+    """Return text without the secrets in its URLs.
 
-    The extension also provides a check of what ``text_path`` gets, which raises ValueError::
+    An extension knows where URLs have secrets. It also checks the text that ``text_path`` gets, and
+    raises ValueError::
 
         provides = {"address": {"mine": {"load": "mine:check", "hide": "mine:hide"}}}
     """
@@ -81,7 +76,7 @@ def hide_credentials(text: str) -> str:
         entries = registry.entries("address").values()
         for entry in entries:
             text = entry.load("hide")(text)
-        if not entries:  # what any URL may have: a login, and something after its path
+        if not entries:  # hide what any URL may have: a login, and anything after its path
             text = re.sub(r"(?<=://)[^\s'/]*@", "…@", text)
             text = re.sub(r"(?<=://)([^\s'?#;]*[?#;]?)[^\s']*", _mark_end, text)
     return text
@@ -95,37 +90,36 @@ def _mark_end(address: re.Match[str]) -> str:
 
 
 class Location(ABC):
-    """A kind of place where bytes lie; its methods take paths that lie there.
+    """A kind of place that stores bytes; its methods take paths in that place.
 
-    An extension provides an instance, by the scheme of its URLs or ``*`` for all other schemes, or
-    with the ending ``inside`` of the files that paths may lead into, their first bytes, and a
-    function that returns such a file, or None::
+    An extension provides an instance, under the scheme of its URLs or under ``*`` for all other
+    schemes. If paths may lead into a file, the entry has the ending of such files (``inside``),
+    their first bytes (``magic``), and a function that returns the file or None (``find``)::
 
         provides = {"location": {"s3": {"load": "objects:STORES"},
                                  "zip": {"load": "archives:ZIP", "find": "archives:find_archive",
                                          "inside": ".zip", "magic": b"PK"}}}
 
-    What cannot be read raises CorpusError. Only files of this machine are written.
+    The methods raise CorpusError for what they cannot read. Only files on this machine are written.
     """
 
     @abstractmethod
     def open(self, path: Path, once: bool = False) -> BinaryIO:
-        """Open bytes to read them; ``once`` says that a pipe or a device will do."""
+        """Open bytes to read them; with ``once``, a pipe or a device will do."""
 
     @abstractmethod
     def versions(self, paths: Sequence[Path]) -> list[str | None]:
-        """Return what changes whenever the bytes of a path do; None: it is not there.
+        """Return a string for each path that changes whenever its bytes do; None: it is missing.
 
-        None also stands for a file that was changed a moment ago, so that another change might not
-        show.
+        None also stands for a file that has just changed, because its next change might not show.
         """
 
     @abstractmethod
     def find(self, path: Path, sha256: str | None = None) -> tuple[Path, ...]:
-        """Return what matches a path with the wildcards * and ?, sorted; CorpusError: nothing does.
+        """Return the sorted matches of a path with the wildcards * and ?; CorpusError: none.
 
-        A path without wildcards is returned unseen. A place that cannot be read piece by piece
-        returns files that it has fetched, whose sum must be ``sha256``.
+        A path without wildcards is returned unchecked. A place that cannot be read in pieces
+        fetches files and returns these; their checksum must be ``sha256``.
         """
 
     def is_here(self, path: Path, sha256: str | None = None) -> bool:
@@ -133,21 +127,21 @@ class Location(ABC):
         return True
 
     def fetched_from(self, path: Path) -> str | None:
-        """Return the URL of the file that ``find`` fetches for a path; None: it fetches none."""
+        """Return the URL of the file that ``find`` fetches for a path; None: it fetches nothing."""
         return None
 
 
 class LocalFiles(Location):
-    """The files of this machine."""
+    """The files on this machine."""
 
     def open(self, path: Path, once: bool = False) -> BinaryIO:
-        """Open a file; raise what ``open_checked`` does, unless it is read ``once``."""
-        if once:  # unbuffered, as what a pipe has now is wanted now
+        """Open a file; raise the errors of ``open_checked``, unless it is read ``once``."""
+        if once:  # unbuffered, to get a pipe's bytes as soon as they arrive
             return path.open("rb", buffering=0)
         return open_regular(path)
 
     def versions(self, paths: Sequence[Path]) -> list[str | None]:
-        """Return size, times and inode of each file."""
+        """Return the size, times and inode of each file."""
         return list(map(self._version, paths))
 
     def _version(self, path: Path) -> str | None:
@@ -155,14 +149,14 @@ class LocalFiles(Location):
             status = path.stat()
         except OSError:
             return None
-        # Also changed where a file is put in another's place, with its old time.
+        # The ctime also changes if a file with an old time replaces another one.
         changed = max(status.st_mtime_ns, status.st_ctime_ns)
         if not stat.S_ISREG(status.st_mode) or time.time_ns() - changed < _SETTLED_NS:
             return None
         return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
 
     def find(self, path: Path, sha256: str | None = None) -> tuple[Path, ...]:
-        """Return the files that match; a path that exists, or has no wildcards, is returned."""
+        """Return the matching files; a path that exists or has no wildcards is returned itself."""
         pattern = str(path)
         if not any(wildcard in pattern for wildcard in "*?") or path.exists():
             return (path,)
@@ -170,8 +164,8 @@ class LocalFiles(Location):
         files = tuple(file for file in map(Path, sorted(names)) if not file.is_dir())
         if not files:
             raise CorpusError(
-                f"{path}: no file matches; relative paths start from the directory that the "
-                f"command is run in, here {Path.cwd()}"
+                f"{path}: no file matches; relative paths start from the working directory, "
+                f"here {Path.cwd()}"
             )
         return files
 
@@ -180,10 +174,10 @@ LOCAL = LocalFiles()
 
 
 def locate(path: Path) -> Location:
-    """Return the place where a path lies; MissingExtraError: nothing installed knows it."""
+    """Return the location of a path; MissingExtraError: nothing installed knows it."""
     location = _find_location(path)
     if location is None:
-        problem = registry.describe_missing("kind of location", path.parts[0].removesuffix(":"))
+        problem = registry.describe_missing("URL scheme", path.parts[0].removesuffix(":"))
         raise MissingExtraError(f"{shorten_middle(str(path), 200)}: {problem}")
     return location
 
@@ -201,22 +195,22 @@ def _find_location(path: Path) -> Location | None:
 
 
 def is_local(path: Path) -> bool:
-    """Return whether a path is that of a file of this machine, or of what could be one."""
+    """Return whether a path is that of a file on this machine, existing or not."""
     return _find_location(path) is LOCAL
 
 
 def open_bytes(path: Path) -> BinaryIO:
-    """Open a file, or what a URL names; one that paths lead into, such as an archive, is a file."""
+    """Open a file, or the bytes that a URL names; an archive is opened as a file."""
     return locate(path).open(path) if is_url(path) else open_regular(path)
 
 
 def find_files(path: Path, sha256: str | None = None) -> tuple[Path, ...]:
-    """Return what a path names, fetched if need be; see ``Location.find``."""
+    """Return the files that a path names, fetched if needed; see ``Location.find``."""
     return locate(path).find(path, sha256)
 
 
 def is_here(path: Path, sha256: str | None = None) -> bool:
-    """Return whether ``find_files`` would fetch nothing; False where it cannot fetch."""
+    """Return whether ``find_files`` would fetch nothing; False if it cannot fetch."""
     location = _find_location(path)
     return location is not None and location.is_here(path, sha256)
 
@@ -228,8 +222,8 @@ def fetched_from(path: Path) -> str | None:
 
 
 def versions(paths: Sequence[Path]) -> list[str | None]:
-    """Return what changes with the bytes of each path; see ``Location.versions``."""
-    # Each place is asked once about all paths that lie there.
+    """Return a string for each path that changes with its bytes; see ``Location.versions``."""
+    # Ask each location once about all its paths.
     found: dict[Path, str | None] = dict.fromkeys(paths)
     by_location: dict[Location, list[Path]] = {}
     for path in found:
@@ -239,22 +233,22 @@ def versions(paths: Sequence[Path]) -> list[str | None]:
     return [found[path] for path in paths]
 
 
-# --- files that may be a stranger's ---------------------------------------------------------------
+# --- files that may be untrusted ------------------------------------------------------------------
 
 
 class SpecialFileError(OSError):
-    """A pipe, a device or a socket where a file has to be."""
+    """A pipe, a device or a socket where a file is needed."""
 
 
 def open_checked(path: str, flags: int) -> int:
-    """Open a regular file, as the opener of ``open``; do not wait for a pipe's other end.
+    """Open a regular file, as an opener for ``open``; do not wait for a pipe's other end.
 
-    What is to be written to must be no link, and have no other name.
+    A file to write must not be a link, and must have only one name.
     """
     is_written = flags & (os.O_WRONLY | os.O_RDWR)
     flags |= getattr(os, "O_NONBLOCK", 0) | (is_written and getattr(os, "O_NOFOLLOW", 0))
     descriptor = os.open(path, flags, 0o666)
-    # Of what was opened, which somebody may have replaced meanwhile.
+    # Check the open file: somebody may have replaced the path meanwhile.
     status = os.fstat(descriptor)
     if stat.S_ISREG(status.st_mode) and not (is_written and status.st_nlink > 1):
         return descriptor
@@ -262,10 +256,10 @@ def open_checked(path: str, flags: int) -> int:
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     if stat.S_ISREG(status.st_mode):
-        raise OSError(errno.EMLINK, "has another name elsewhere; replace it by a copy", path)
+        raise OSError(errno.EMLINK, "has another name (a hard link); replace it with a copy", path)
     raise SpecialFileError(errno.EINVAL, "is a pipe or a device, not a file", path)
 
 
 def open_regular(path: Path, mode: Literal["rb", "r+b", "ab", "a+b"] = "rb") -> BinaryIO:
-    """Open a file that may be a stranger's; raise what ``open_checked`` does."""
+    """Open a file that may be untrusted; raise the errors of ``open_checked``."""
     return open(path, mode, opener=open_checked)

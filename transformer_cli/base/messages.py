@@ -1,4 +1,4 @@
-"""Messages and progress bars on stderr; bars only on a terminal, on the main rank."""
+"""Messages and progress bars on stderr; bars appear only on a terminal, on the main rank."""
 
 import os
 import sys
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
-# Characters of a line on stderr: a message may quote what it was given, of any length.
+# Characters of a line on stderr: a message may quote input of any length.
 _MAX_LINE = 1000
 
 
@@ -38,7 +38,7 @@ def _write(message: str) -> None:
 
 
 def printable(line: str) -> str:
-    """Return a line as it may be shown: without controls and secrets, and not too long."""
+    """Return a line that is safe to show: no control characters, no secrets, and not too long."""
     return shorten_middle(hide_credentials(make_visible(line)), _MAX_LINE)
 
 
@@ -50,11 +50,11 @@ def bar(
     hidden: bool = False,
     items: Iterable[Any] | None = None,
 ) -> "tqdm[Any]":
-    """Return a progress bar, over ``items`` if given; silent where stderr is no terminal."""
+    """Return a progress bar, over ``items`` if given; it is silent if stderr is not a terminal."""
     from tqdm import tqdm
 
-    # A notebook's commands have a terminal too, but it cannot move its cursor up from a nested
-    # bar. jupyter_client sets this for kernels.
+    # Commands in a notebook have a terminal too, but it cannot move the cursor up from a nested
+    # bar. jupyter_client sets this variable for kernels.
     is_notebook = "JPY_PARENT_PID" in os.environ
     is_shown = find_ranks().is_main and not is_notebook and not hidden
     return tqdm(
@@ -65,13 +65,13 @@ def bar(
         initial=initial,
         leave=False,
         dynamic_ncols=True,
-        disable=None if is_shown else True,  # None asks for a terminal
+        disable=None if is_shown else True,  # None: only on a terminal
         file=sys.stderr,
     )
 
 
 def show_progress(items: Iterable[Item], label: str, unit: str = " lines") -> Iterable[Item]:
-    """Iterate over items with a bar."""
+    """Iterate over items with a progress bar."""
     return bar(None, label, unit, items=items)
 
 

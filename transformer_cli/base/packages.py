@@ -1,4 +1,4 @@
-"""This package's version, and the packages that only some commands need."""
+"""This package's version, and imports of packages that only some commands need."""
 
 import gc
 import re
@@ -19,9 +19,9 @@ TOY = Path("data/toy")
 
 
 def shipped_directory() -> Path:
-    """Return the directory with the ``configs`` and the toy text that travel with the program.
+    """Return the directory with the ``configs`` and the toy text that come with the program.
 
-    A wheel has them within the package (pyproject.toml), a checkout next to it.
+    A wheel has them inside the package (see pyproject.toml), a checkout has them next to it.
     """
     package = Path(__file__).parents[1]
     packed = package / "shipped"
@@ -29,10 +29,10 @@ def shipped_directory() -> Path:
 
 
 def import_extra(module: str, extra: str | None, what: str) -> ModuleType:
-    """Import a module of an optional package, which ``what`` needs, or raise MissingExtraError.
+    """Import a module of an optional package that ``what`` needs, or raise MissingExtraError.
 
-    ``extra`` is the one of transformer-cli that brings it; None: every install has it, but on
-    platforms that it is not made for.
+    ``extra`` is the extra of transformer-cli that installs the package; None: it is always
+    installed, except on platforms that it does not support.
     """
     try:
         with no_collection():
@@ -40,7 +40,7 @@ def import_extra(module: str, extra: str | None, what: str) -> ModuleType:
     except ModuleNotFoundError as error:
         package = module.partition(".")[0]
         if (error.name or "").partition(".")[0] != package:
-            raise  # it is installed, and lacks a package of its own
+            raise  # it is installed, but a package that it needs is not
         needed = (extra and requirements(extra)) or [package]
         wanted = " ".join(f"'{name}'" for name in needed)
         raise MissingExtraError(
@@ -50,9 +50,9 @@ def import_extra(module: str, extra: str | None, what: str) -> ModuleType:
 
 def requirements(extra: str, package: str = "transformer-cli") -> list[str]:
     """Return the requirements of a package's extra, as pip takes them."""
-    from importlib.metadata import PackageNotFoundError, requires  # a fifth of --help's time
+    from importlib.metadata import PackageNotFoundError, requires  # takes a fifth of --help's time
 
-    # 'transformer-cli[extra]' would not do: our name is on no index, where anybody may take it.
+    # Not 'transformer-cli[extra]': our name is not on the index yet, and anybody could take it.
     try:
         declared = requires(package) or []
     except PackageNotFoundError:  # run from a checkout that is not installed
@@ -63,7 +63,7 @@ def requirements(extra: str, package: str = "transformer-cli") -> list[str]:
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """Look for no garbage in the block: a fifth of the time of imports, which leave none."""
+    """Pause garbage collection in the block: it takes a fifth of an import's time, for nothing."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -75,10 +75,10 @@ def no_collection() -> Iterator[None]:
 
 @contextmanager
 def lazy_imports() -> Iterator[None]:
-    """Have our modules that are imported in the block loaded once an attribute of theirs is read.
+    """Load our modules that the block imports only when one of their attributes is read.
 
-    A command's module can then name at its top all that it works with, though --help and a shell's
-    completion read none of it, and torch takes seconds to import. Import modules, not names.
+    A command's module can then import all that it needs at its top, although --help and shell
+    completion need none of it, and torch takes seconds to import. Import modules, not names.
     """
     finder = _LazyFinder()
     sys.meta_path.insert(0, finder)
@@ -86,8 +86,8 @@ def lazy_imports() -> Iterator[None]:
         yield
     finally:
         sys.meta_path.remove(finder)
-        # What looks through all modules, as torch does, is not to load these: importlib.util has a
-        # LazyLoader, but its modules would be loaded in the midst of one that they import.
+        # Code that looks through all modules, as torch's does, must not load these. With
+        # importlib.util's LazyLoader, they would be loaded while a module they import is loading.
         for name in finder.names:
             package, _, module = name.rpartition(".")
             del sys.modules[name]
@@ -95,10 +95,10 @@ def lazy_imports() -> Iterator[None]:
 
 
 class _LazyModule(ModuleType):
-    """Stands for a module in those that have imported it in such a block."""
+    """A stand-in for a module, in the modules that import it in such a block."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # the import asks for them before it is finished
+        if name.startswith("__"):  # the import reads them before it is finished
             raise AttributeError(name)
         with no_collection():
             module = import_module(self.__name__)
@@ -106,7 +106,7 @@ class _LazyModule(ModuleType):
 
 
 class _LazyFinder:
-    """Finds and loads a stand-in for each module of ours; packages are imported as they are."""
+    """Finds and loads a stand-in for each of our modules; packages are imported as usual."""
 
     def __init__(self) -> None:
         self.names: list[str] = []

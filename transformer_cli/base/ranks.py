@@ -1,6 +1,6 @@
 """The processes of a training: this one alone, or several that an extension connects.
 
-An extension provides a function that returns this process' ``Ranks``; it is asked where the
+An extension provides a function that returns this process' ``Ranks``. It is called if the
 environment has ``WORLD_SIZE``, the number of processes::
 
     provides = {"ranks": {"grid": {"load": "grid:find_ranks"}}}
@@ -27,16 +27,16 @@ Value = TypeVar("Value", str, int | None)
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process' rank, and what the ranks of a training do together. Here it is the only one."""
+    """This process' rank, and what all ranks of a training do together; here it is the only one."""
 
     rank: int = 0
     size: int = 1  # number of processes
     local_rank: int = 0  # rank among the processes of this machine
-    local_size: int = 1  # number of those
+    local_size: int = 1  # number of processes on this machine
 
     @property
     def is_main(self) -> bool:
-        """True on rank 0, which writes files and messages."""
+        """Whether this is rank 0, which writes files and messages."""
         return self.rank == 0
 
     def check_command(self, command: str) -> None:
@@ -45,21 +45,21 @@ class Ranks:
     def may_overwrite(self, run: Path) -> bool:
         """Return whether to start a run from scratch; False: an earlier start has done so.
 
-        UsageError: an earlier start may have done so or not.
+        Raise UsageError if it is unclear whether an earlier start has done so.
         """
         return True
 
     def place(self, device: "torch.device") -> "torch.device":
-        """Return the device of this rank, of those of the kind that was chosen."""
+        """Return this rank's device, given the chosen kind of device."""
         return device
 
     @contextmanager
     def init(self, device: "torch.device") -> Iterator["Ranks"]:
-        """Connect the ranks for the block; yield those that can do the following."""
+        """Connect the ranks for the block; yield connected ranks, for the methods below."""
         yield self
 
     def barrier(self) -> None:
-        """Wait until all ranks have reached this call, for days if need be."""
+        """Wait until all ranks have reached this call, for days if needed."""
 
     def sum(self, values: Sequence[float]) -> list[float]:
         """Sum each of ``values`` over all ranks; integers below 2^53 exactly."""
@@ -76,11 +76,11 @@ class Ranks:
         return function(items)
 
     def wrap(self, module: "nn.Module") -> "nn.Module":
-        """Return a module whose gradients are averaged over the ranks in each backward."""
+        """Return a module whose gradients are averaged over the ranks in each backward pass."""
         return module
 
     def no_sync(self, wrapped: "nn.Module") -> AbstractContextManager[Any]:
-        """Average nothing yet in the block's backward."""
+        """Do not average gradients in the backward passes of the block."""
         return nullcontext()
 
 
@@ -88,9 +88,9 @@ SINGLE_PROCESS = Ranks()
 
 
 def find_ranks() -> Ranks:
-    """Return the ranks that the environment describes, not yet connected; or a single process.
+    """Return the ranks that the environment describes, not connected yet; or a single process.
 
-    UsageError: there are several, and no extension connects them.
+    Raise UsageError if there are several processes and no extension connects them.
     """
     size = os.environ.get("WORLD_SIZE")
     if size is None:
@@ -98,6 +98,6 @@ def find_ranks() -> Ranks:
     for entry in registry.all_entries("ranks").values():
         return cast(Ranks, entry.load()())
     if size.isdecimal() and int(size) > 1:
-        what = registry.describe_missing("way to connect processes", f"WORLD_SIZE={size}")
-        raise UsageError(f"{what}; unset it to use one process")
+        problem = "no extension connects processes; unset it to use one process"
+        raise UsageError(f"WORLD_SIZE={size}: {problem}; {registry.describe_installed()}")
     return SINGLE_PROCESS

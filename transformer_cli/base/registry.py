@@ -1,17 +1,16 @@
-"""What is installed: the extensions' manifests, and the entries with which they plug in.
+"""The installed extensions: their manifests, and the entries that they add.
 
-Each folder of ``extensions/`` has a ``manifest.py`` of plain data, which is all that is imported
-until an entry is used::
+Each folder of ``extensions/`` has a ``manifest.py`` of plain data. Nothing else is imported until
+an entry is used::
 
     api = 1
     requires = ("numba",)  # packages
     needs = ("other",)  # other extensions that it imports
     provides = {"engine": {"fast": {"load": "engine:FastEngine"}}}
 
-``provides`` maps an interface to entries by name; ``load`` names a module of the folder and what
-to take from it, and everything else in an entry is a fact that the interface's owner reads.
-Other people's packages name such a module as an entry point of the group
-``transformer_cli.extensions``.
+``provides`` maps an interface to entries by name. ``load`` names a module of the folder and an
+attribute of it. Everything else in an entry is a fact for the code that owns the interface. Other
+packages provide a manifest as an entry point of the group ``transformer_cli.extensions``.
 """
 
 import re
@@ -46,7 +45,7 @@ class Entry:
 
     def read_summary(self) -> str:
         """Return the first line of a function's docstring, without importing its module."""
-        # To import all commands for a list of them would take as long as all the rest of --help.
+        # Importing all commands to list them would double the time of --help.
         module, _, function = self.facts["load"].partition(":")
         spec = util.find_spec(f"{self.package}.{module}")
         assert spec is not None
@@ -57,18 +56,18 @@ class Entry:
 
 
 def installed() -> dict[str, Path]:
-    """Return the folders of the shipped extensions that can be used here, by name."""
+    """Return the folders of the shipped extensions that are usable here, by name."""
     return {name: _FOLDER / name for name in sorted(_shipped())}
 
 
 def is_installed(name: str) -> bool:
-    """Return whether an extension of this name, of whatever package, can be used here."""
+    """Return whether an extension of this name, from any package, is usable here."""
     return name in _shipped() or name in _others()
 
 
 def owner_of(kind: type) -> str | None:
-    """Return the name of the extension that a class is from; None: it is the core's."""
-    # If none of the others has been asked for, none of their classes is in use.
+    """Return the name of the extension that defines a class; None: the core defines it."""
+    # If other packages were never searched, none of their classes is in use.
     loaded = _others() if _others.cache_info().currsize else {}
     for name, manifest in {**_shipped(), **loaded}.items():
         if kind.__module__.startswith(f"{manifest.__name__.rpartition('.')[0]}."):
@@ -77,31 +76,42 @@ def owner_of(kind: type) -> str | None:
 
 
 def entries(interface: str) -> dict[str, Entry]:
-    """Return the entries of an interface by name, as shipped with this package."""
+    """Return the entries of an interface that ship with this package, by name."""
     return dict(_entries_of(_shipped(), interface))
 
 
 def find(interface: str, name: str) -> Entry | None:
-    """Return an entry; look in other packages too if this one has no such name."""
-    # importlib.metadata takes a fifth of --help's time, so it is asked last.
+    """Return an entry; search other packages only if this one has no such name."""
+    # importlib.metadata takes a fifth of --help's time, so it comes last.
     return entries(interface).get(name) or all_entries(interface).get(name)
 
 
 def all_entries(interface: str) -> dict[str, Entry]:
-    """Return the entries of an interface by name, with those of other packages."""
+    """Return the entries of an interface by name, including those of other packages."""
     return {**dict(_entries_of(_others(), interface)), **entries(interface)}
 
 
+def load_each(entries: Iterable[Entry]) -> Iterator[Any]:
+    """Yield what entries load; warn about a broken one of another package and leave it out."""
+    for entry in entries:
+        try:
+            yield entry.load()
+        except Exception as error:  # other people's code may raise anything
+            if _others().pop(entry.extension, None) is None:
+                raise
+            _warn_of(entry.extension, error)
+
+
 def describe_missing(kind: str, name: str, names: Iterable[str] = ()) -> str:
-    """Return an error's words for a name that nothing provides; ``names`` are those there are."""
-    there = f"there are {', '.join(names)}{_describe_unusable()}" if names else describe_installed()
-    return f"{name}: no such {kind} is installed; {there}"
+    """Return an error message for a name that nothing provides; ``names`` are the known ones."""
+    known = f"choose from {', '.join(names)}{_describe_unusable()}" if names else ""
+    return f"{name}: no such {kind} is installed; {known or describe_installed()}"
 
 
 def describe_installed() -> str:
-    """Return an error's words for the extensions that can be used here, and why others cannot."""
+    """Return the end of an error message: the usable extensions, and why others are not usable."""
     usable = ", ".join(sorted({*_shipped(), *_others()})) or "none"
-    return f"extensions here: {usable}{_describe_unusable()}"
+    return f"installed extensions: {usable}{_describe_unusable()}"
 
 
 def _describe_unusable() -> str:
@@ -118,7 +128,7 @@ def _entries_of(manifests: Mapping[str, ModuleType], interface: str) -> Iterator
 # --- Manifests ------------------------------------------------------------------------------------
 
 _unusable: dict[str, str] = {}
-"""Why extensions that are here cannot be used, by name."""
+"""Why some installed extensions are not usable, by name."""
 
 
 @cache
@@ -128,19 +138,19 @@ def _shipped() -> dict[str, ModuleType]:
     usable = {name: module for name, module in modules.items() if _is_usable(name, module)}
     while lacking := {name: lacks for name in usable if (lacks := _lacks(usable, name))}:
         for name, others in lacking.items():
-            _unusable[name] = f"needs {', '.join(others)}, which cannot be used here"
+            _unusable[name] = f"needs extensions that are not usable: {', '.join(others)}"
             del usable[name]
     return usable
 
 
 def _lacks(usable: Mapping[str, ModuleType], name: str) -> list[str]:
-    """Return the extensions that an extension imports and that cannot be used."""
+    """Return the extensions that an extension imports but that are not usable."""
     return [each for each in getattr(usable[name], "needs", ()) if each not in usable]
 
 
 @cache
 def _others() -> dict[str, ModuleType]:
-    """Return the manifests of other packages; warn of one that is broken, and leave it out."""
+    """Return the manifests of other packages; warn about broken ones and leave them out."""
     from importlib.metadata import entry_points
 
     modules = {}
@@ -148,22 +158,26 @@ def _others() -> dict[str, ModuleType]:
         try:
             module = point.load()
             is_usable = _is_usable(point.name, module)
-        except Exception as error:  # whatever somebody else's code raises
-            reason = " ".join(f"{type(error).__name__}: {error}".split())
-            print(f"warning: extension {point.name} is left out: {reason}", file=sys.stderr)
+        except Exception as error:  # other people's code may raise anything
+            _warn_of(point.name, error)
             continue
         if is_usable:
             modules[point.name] = module
     return modules
 
 
+def _warn_of(name: str, error: Exception) -> None:
+    reason = " ".join(f"{type(error).__name__}: {error}".split())
+    print(f"warning: extension {name} is left out: {reason}", file=sys.stderr)
+
+
 def _is_usable(name: str, manifest: ModuleType) -> bool:
-    """Return whether an extension fits this program and the packages here; note why it does not."""
+    """Return whether an extension fits this program and its packages; note why it does not."""
     missing = [each for each in getattr(manifest, "requires", ()) if not _has_package(each)]
     if manifest.api != API:
         _unusable[name] = f"is for version {manifest.api} of the interfaces, not {API}"
     elif missing:
-        _unusable[name] = f"needs {', '.join(missing)}, not installed"
+        _unusable[name] = f"needs packages that are not installed: {', '.join(missing)}"
     else:
         for added in manifest.provides.values():
             for facts in added.values():
@@ -175,5 +189,5 @@ def _is_usable(name: str, manifest: ModuleType) -> bool:
 def _has_package(name: str) -> bool:
     try:
         return util.find_spec(name) is not None
-    except ModuleNotFoundError:  # of the package that it is in
+    except ModuleNotFoundError:  # its parent package is missing
         return False

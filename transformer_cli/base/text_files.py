@@ -1,11 +1,11 @@
-"""Text files, wherever they lie: opened to read their bytes, or written whole.
+"""Open text files in any location to read their bytes, or write whole text files.
 
-Extensions read and write compressed ones, by the endings of their names::
+Extensions read and write compressed files, which have certain endings::
 
     provides = {"compression": {"lz": {"load": "lz:FORMAT", "ending": ".lz", "magic": b"LZIP"}}}
 
-A compressed file has one or several members. What is written here ends a member at each flush, so
-that a file may be cut at a member's end and continued.
+A compressed file has one or several members. Files written here end a member at each flush, so
+they can be cut at the end of a member and continued.
 """
 
 import io
@@ -21,27 +21,27 @@ from transformer_cli.base.locations import SpecialFileError, is_local, locate
 from transformer_cli.base.writing import whole_file
 
 _CHUNK_BYTES = 1 << 17
-# Known without an extension too: neither read nor written as if they were plain text.
+# Known even without an extension, so that such files are never treated as plain text.
 _COMPRESSED = (".gz", ".xz", ".zst")
 
 
 class Compression(Protocol):
-    """A format of compressed files, which an extension provides.
+    """A format of compressed files that an extension provides.
 
     Each method raises MissingExtraError if the format's package is not installed.
     """
 
     def compressor(self, path: Path) -> Callable[[bytes], bytes]:
-        """Return the function that makes a whole member of bytes, for the file ``path``."""
+        """Return the function that turns bytes into a whole member, for the file ``path``."""
 
     def decompress(self, path: Path, file: io.RawIOBase) -> io.RawIOBase:
-        """Return what reads the bytes of all members of ``file``, a bounded number at a time.
+        """Return a reader of the bytes of all members of ``file``, which uses bounded memory.
 
-        Reading raises CorpusError, which names ``path``, if they are damaged or cut off.
+        Reading raises CorpusError, which names ``path``, if the file is damaged or cut off.
         """
 
     def create(self, path: Path, named: Path) -> BinaryIO:
-        """Open a new file, whose final name is ``named``, to write compressed members into it."""
+        """Open a new file for compressed members; its final name will be ``named``."""
 
 
 def _find_compression(path: Path) -> Compression | None:
@@ -63,7 +63,7 @@ def is_compressed(path: Path) -> bool:
 
 
 def find_compressed_ending(data: bytes) -> str | None:
-    """Return the ending that a file of these first bytes should have; None: it is plain."""
+    """Return the ending that a file with these first bytes should have; None: it is plain."""
     entries = [*registry.entries("compression").values(), *registry.entries("location").values()]
     for entry in entries:
         if (magic := entry.facts.get("magic")) and data.startswith(magic):
@@ -72,7 +72,7 @@ def find_compressed_ending(data: bytes) -> str | None:
 
 
 def is_plain(path: Path) -> bool:
-    """Return whether a path is that of a file of this machine which is not compressed."""
+    """Return whether a path is that of an uncompressed file on this machine."""
     return not is_compressed(path) and is_local(path)
 
 
@@ -80,10 +80,10 @@ def is_plain(path: Path) -> bool:
 
 
 def open_text(path: Path, once: bool = False) -> io.BufferedReader:
-    """Open text to read its bytes, decompressed as its name's ending says.
+    """Open text to read its bytes, decompressed according to its ending.
 
-    If a user has named it to be read ``once``, a pipe or a device will do. CorpusError may be
-    raised now or later, as it is read and found damaged or cut off.
+    With ``once``, a pipe or a device will do. CorpusError may be raised now, or later if the text
+    turns out to be damaged or cut off.
     """
     compression = _find_compression(path)
     with _naming_errors(path):
@@ -95,7 +95,7 @@ def open_text(path: Path, once: bool = False) -> io.BufferedReader:
 
 @contextmanager
 def _naming_errors(path: Path) -> Iterator[None]:
-    """Turn the errors of opening and reading a file into ones for the user."""
+    """Turn errors of opening and reading a file into errors for the user."""
     try:
         yield
     except SpecialFileError:
@@ -105,8 +105,8 @@ def _naming_errors(path: Path) -> Iterator[None]:
         ) from None
     except FileNotFoundError:
         raise MissingTextError(
-            f"{path}: there is no such file; relative paths start from the directory that the "
-            f"command is run in, here {Path.cwd()}"
+            f"{path}: there is no such file; relative paths start from the working directory, "
+            f"here {Path.cwd()}"
         ) from None
     except IsADirectoryError:
         raise CorpusError(f"{path}: this is a directory; give the path of a text file") from None
@@ -117,7 +117,7 @@ def _naming_errors(path: Path) -> Iterator[None]:
 
 
 class Reader(io.RawIOBase):
-    """An open file whose errors ``naming_errors`` turns into ours."""
+    """An open file whose errors ``naming_errors`` turns into user errors."""
 
     def __init__(
         self, file: Any, naming_errors: Callable[[], AbstractContextManager[None]]
@@ -130,11 +130,11 @@ class Reader(io.RawIOBase):
         return True
 
     def isatty(self) -> bool:
-        """Return whether somebody types it."""
+        """Return whether a person types the bytes."""
         return bool(self._file.isatty())
 
     def readinto(self, buffer: Any) -> int:
-        """Read at most as many bytes as the buffer has."""
+        """Read at most as many bytes as the buffer can hold."""
         with self._naming_errors():
             data = self._read(len(buffer))
         buffer[: len(data)] = data
@@ -155,22 +155,22 @@ class Reader(io.RawIOBase):
 
 
 def compressor(path: Path) -> Callable[[bytes], bytes]:
-    """Return the function that makes a whole member of bytes; for plain text it changes nothing."""
+    """Return the function that turns bytes into a whole member; it leaves plain text unchanged."""
     compression = _find_compression(path)
     return bytes if compression is None else compression.compressor(path)
 
 
 def text_writer(target: Path, path: Path) -> TextIO:
-    """Open ``target`` to write UTF-8 into it, compressed as the ending of ``path`` says."""
+    """Open ``target`` to write UTF-8, compressed according to the ending of ``path``."""
     compression = _find_compression(path)
     file = target.open("wb") if compression is None else compression.create(target, path)
     return io.TextIOWrapper(file, encoding="utf-8", newline="")
 
 
 def write_text(path: Path, text: str, is_named: bool = False) -> None:
-    """Write UTF-8 text whole, with line ends as they are, compressed if the name ends so.
+    """Write a whole UTF-8 file, compressed according to its ending; line ends stay unchanged.
 
-    ``is_named`` as for ``whole_file``.
+    ``is_named`` means the same as for ``whole_file``.
     """
     compress = compressor(path)
     with whole_file(path, is_named) as temporary:

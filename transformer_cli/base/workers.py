@@ -1,12 +1,12 @@
-"""Who computes on text in pieces: this process, or workers that an extension has.
+"""Where pieces of text are processed: in this process, or in workers of an extension.
 
-An extension provides a function that returns what opens an executor, or None if it cannot help
-here. It gets the value of the option that asks for it, and a place that the workers have to see::
+An extension provides a function that returns a function to open an executor, or None if it cannot
+help here. It gets its option's value, and a path that the workers must be able to access::
 
     provides = {"executor": {"grid": {"load": "grid:find", "option": "grid"},
                              "threads": {"load": "threads:find"}}}
 
-An entry without an option is used where nothing is asked for.
+An entry without an option is used if the command line asks for none.
 """
 
 import os
@@ -22,12 +22,12 @@ OpenExecutor = Callable[[], AbstractContextManager[Executor]]
 
 
 def find_executor(extras: Iterable[object], place: Path, unasked: bool = True) -> OpenExecutor:
-    """Return what opens the executor that a command's options ask for, or else another one.
+    """Return a function that opens the executor that a command's options ask for, or a default.
 
     Args:
         extras: the options of extensions.
-        place: where the work reads and writes; it need not be there yet, and may be a URL.
-        unasked: whether it may be one that nothing asks for; else that is ``SerialExecutor``.
+        place: where the work reads and writes; it may not exist yet, and may be a URL.
+        unasked: whether the default may be an extension's; otherwise it is ``SerialExecutor``.
 
     Raises:
         UsageError: something is wrong with the options.
@@ -44,7 +44,7 @@ def find_executor(extras: Iterable[object], place: Path, unasked: bool = True) -
 
 
 class SerialExecutor(Executor):
-    """Calls each function in this process, at once."""
+    """Calls each function in this process, immediately."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Call ``fn``; an error is raised by the future's ``result``."""

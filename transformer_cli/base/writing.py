@@ -1,8 +1,8 @@
-"""Write files that appear whole or not at all, over nobody else's work.
+"""Write files that appear whole or not at all, without overwriting other people's work.
 
-``whole_file`` follows no link. A command calls ``claim`` on the files that it will write before it
-reads anything: others may be at work on them, such as a person with an editor. Nothing is locked:
-of two commands that write one file, the second to end keeps its work next to it.
+``whole_file`` does not follow links. Before a command reads anything, it calls ``claim`` on the
+files that it will write: others may be changing them, such as a person with an editor. Nothing is
+locked. If two commands write the same file, the second one to end keeps its output next to it.
 """
 
 import errno
@@ -23,13 +23,13 @@ from secrets import token_hex
 from transformer_cli.base.errors import OutputError
 from transformer_cli.base.files import check_replaceable, is_at, is_stream, sha256
 
-# What stands next to a file that is being written, under its name with one of these endings.
+# Endings of unfinished files, which are next to the file that is being written.
 PARTIAL = ".partial"
-"""Of output that can be resumed, which has the journal ``PARTIAL_JOURNALS``."""
+"""Output that can be resumed; its journals have the endings ``PARTIAL_JOURNALS``."""
 PARTIAL_JOURNALS = (f"{PARTIAL}.json", f"{PARTIAL}.json.new")
 TEMPORARY_MARK = f"{PARTIAL}-"
-"""Of all else. The writer's process id and its machine follow, so that leftovers of a killed
-process can be recognised. Nobody can guess the rest, and put a link there first."""
+"""All other files. The process id and machine of the writer follow, to recognise leftovers of a
+killed process. The rest is random, so nobody can guess the name and put a link there first."""
 TEMPORARY_END = re.escape(TEMPORARY_MARK) + r"(?P<process>\d+)(-[0-9a-f]{16})?(@(?P<host>.+))?"
 """Pattern of such an ending."""
 _TEMPORARY_NAME = re.compile(rf"(.*){TEMPORARY_END}", re.DOTALL)
@@ -42,7 +42,7 @@ def sync(path: Path) -> None:
     is_windows = sys.platform == "win32"
     if is_windows and path.is_dir():
         return
-    # Windows flushes only what is open for writing.
+    # Windows can flush a file only if it is open for writing.
     handle = os.open(path, os.O_RDWR if is_windows else os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -52,11 +52,11 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def name_path_in_error(path: Path) -> Iterator[None]:
-    """Make an OSError of the block name ``path`` instead of a temporary file or none."""
+    """Make an OSError in the block name ``path`` instead of a temporary file or no file."""
     try:
         yield
     except OSError as error:
-        # What lies in a temporary directory may be named by its absolute path.
+        # An error may name a file in a temporary directory by its absolute path.
         named = os.path.realpath(str(error.filename)) if error.filename else ""
         temporary = f"{path.parent.resolve() / path.name}{TEMPORARY_MARK}"
         if named.startswith(temporary) or (not named and error.errno in _NO_ROOM):
@@ -65,23 +65,23 @@ def name_path_in_error(path: Path) -> Iterator[None]:
 
 
 def temporary_path(path: Path) -> Path:
-    """Return a new name, under which this process can write ``path`` before it is whole."""
+    """Return a new name under which this process can write ``path`` until it is whole."""
     end = f"{TEMPORARY_MARK}{os.getpid()}-{token_hex(8)}@{platform.node()}"
     return path.with_name(path.name + end)
 
 
 @contextmanager
 def whole_file(path: Path, is_named: bool = False) -> Iterator[Path]:
-    """Give a temporary file to write to; it becomes ``path`` at a good end.
+    """Yield a temporary file to write; it becomes ``path`` if the block succeeds.
 
-    If the block raises, nothing is left behind and an older ``path`` is as it was. An OSError names
-    ``path``, not the temporary one.
+    If the block raises, nothing is left behind, and an older ``path`` stays unchanged. An OSError
+    names ``path``, not the temporary file.
 
     Args:
         path: the final name; its directory must exist.
-        is_named: whether a user has named this file for output. Then the caller has claimed it,
-            what a link points to is replaced, and a device or a pipe, such as /dev/null, is written
-            to as it is. Otherwise they raise RunError.
+        is_named: whether a user has named this file for output. Then the caller must have claimed
+            it; a link's target is replaced; and a device or a pipe, such as /dev/null, is written
+            directly. Otherwise, links, devices and pipes raise RunError.
     """
     if is_named and is_stream(path):
         with name_path_in_error(path):
@@ -99,24 +99,24 @@ def whole_file(path: Path, is_named: bool = False) -> Iterator[Path]:
             if path in _claimed:
                 replace_file(file, temporary, path)
             else:
-                file.close()  # Windows moves none that is open
+                file.close()  # Windows cannot move an open file
                 temporary.replace(path)
         sync(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
 
 
-# --- files that others may be at work on ----------------------------------------------------------
+# --- files that others may be changing ------------------------------------------------------------
 
 _claimed: dict[Path, str | None] = {}
-"""The version that may be replaced of each path that this process has claimed; None: no file."""
+"""For each path that this process has claimed, the version it may replace; None: no file."""
 
 
 @contextmanager
 def claim(*paths: Path | None) -> Iterator[None]:
-    """Replace, while the block runs, only what is at these paths now.
+    """While the block runs, replace only the current versions of these paths.
 
-    What somebody saves there meanwhile is kept; see ``replace_file``. Of a path that is claimed
+    A version that somebody saves meanwhile is kept; see ``replace_file``. If a path is claimed
     already, the first claim counts.
     """
     named = (path for path in paths if path is not None)
@@ -131,34 +131,34 @@ def claim(*paths: Path | None) -> Iterator[None]:
 
 
 def _find_version(path: Path) -> str | None:
-    """Return what changes with a file; None: it is not there."""
+    """Return a string that changes with a file's content; None: there is no file."""
     try:
         return sha256(path)
     except FileNotFoundError:
         return None
-    except OSError:  # a directory, or what we may write but not read
+    except OSError:  # a directory, or a file that we may write but not read
         return ""
 
 
 def replace_file(file: FileIO, new: Path, path: Path) -> None:
-    """Move a finished file into its place; it gets the owner, group and mode of what it replaces.
+    """Move a finished file to ``path``; it gets the owner, group and mode of the file it replaces.
 
-    If ``path`` is claimed, and someone has changed it since, it stays: OutputError says where the
-    new file is instead. Nothing is lost if it has been deleted, or has the same bytes.
+    If ``path`` is claimed and someone has changed it since, it stays, and OutputError says where
+    the new file is. If ``path`` was deleted or has the same bytes, nothing is lost by replacing it.
 
     Args:
-        file: the new file, which is open; where it is locked, it stays so until it is in its place.
+        file: the new file, which is open; if it is locked, it stays locked until it is at ``path``.
         new: its temporary name.
-        path: its place.
+        path: its final name.
     """
     if not is_at(file, new):
         raise OutputError(
-            f"{new}: was replaced by someone else while it was written; write to a directory that "
-            "only you can change"
+            f"{new}: was replaced by someone else while it was being written; write to a directory "
+            "that only you can change"
         )
     version = _find_version(new)
     if sys.platform == "win32":
-        file.close()  # it moves none that is open, and keeps no permissions
+        file.close()  # Windows cannot move an open file, and keeps no permissions
     else:
         _keep_permissions(file.fileno(), path)
     if path in _claimed and _find_version(path) not in (None, _claimed[path], version):
@@ -166,8 +166,8 @@ def replace_file(file: FileIO, new: Path, path: Path) -> None:
         kept = next(to for name in names if not os.path.lexists(to := path.with_name(name)))
         new.replace(kept)
         raise OutputError(
-            f"{path}: was changed by someone else while this command ran, and is left as it is; "
-            f"what was to be written is kept in {kept}"
+            f"{path}: was changed by someone else while this command ran, so it stays unchanged; "
+            f"the output is in {kept}"
         )
     new.replace(path)
     file.close()
@@ -176,7 +176,7 @@ def replace_file(file: FileIO, new: Path, path: Path) -> None:
 
 
 def _keep_permissions(descriptor: int, path: Path) -> None:
-    """Give an open file the owner, group and mode of ``path``, as far as the system lets us."""
+    """Give an open file the owner, group and mode of ``path``, as far as the system allows."""
     with suppress(FileNotFoundError):
         before, status = path.lstat(), os.fstat(descriptor)
         if not stat.S_ISREG(before.st_mode):
@@ -185,7 +185,7 @@ def _keep_permissions(descriptor: int, path: Path) -> None:
         with suppress(OSError):
             os.fchown(descriptor, -1, before.st_gid)
         if os.fstat(descriptor).st_gid != before.st_gid:
-            mode &= 0o707  # or another group could read it
+            mode &= 0o707  # otherwise another group could read it
         with suppress(OSError):
             os.fchmod(descriptor, mode)
         if status.st_uid == os.geteuid():
@@ -198,9 +198,9 @@ def _keep_permissions(descriptor: int, path: Path) -> None:
 
 @contextmanager
 def whole_directory(path: Path) -> Iterator[Path]:
-    """Give a temporary directory to fill; it becomes ``path`` when the block ends well.
+    """Yield a temporary directory to fill; it becomes ``path`` if the block succeeds.
 
-    ``path`` must not exist yet, or be an empty directory; its parent must exist.
+    ``path`` must not exist yet, or must be an empty directory; its parent must exist.
     """
     temporary = temporary_path(path)
     try:
@@ -211,7 +211,7 @@ def whole_directory(path: Path) -> Iterator[Path]:
                 sync(file)
             sync(temporary)
             if sys.platform == "win32" and path.is_dir():
-                path.rmdir()  # a rename replaces nothing there
+                path.rmdir()  # Windows' rename replaces nothing
             temporary.rename(path)
         sync(path.parent)
     finally:
@@ -219,7 +219,7 @@ def whole_directory(path: Path) -> Iterator[Path]:
 
 
 def remove_directory(path: Path) -> None:
-    """Delete a directory, which is gone as a whole or still whole if the process dies midway."""
+    """Delete a directory; if the process dies midway, it is either gone or still whole."""
     doomed = temporary_path(path)
     path.rename(doomed)
     shutil.rmtree(doomed)
@@ -228,11 +228,11 @@ def remove_directory(path: Path) -> None:
 def remove_leftovers(
     directory: Path, ours: Collection[str] = (), others: Collection[str] = ("*",)
 ) -> None:
-    """Delete what killed writers left in ``directory`` (not below it).
+    """Delete the leftovers of killed writers in ``directory`` (not in its subdirectories).
 
-    ``ours`` are patterns of names that nobody else can be writing now. Their leftovers go even
-    where another process, or one on another machine, has the number of the one that was killed;
-    those of ``others`` go if they are this machine's, and no process has that number.
+    ``ours`` are patterns of names that nobody else can be writing now. Their leftovers are always
+    deleted, even if a process here or on another machine has the killed writer's process id. The
+    leftovers of ``others`` are deleted only if this machine wrote them and no process has that id.
     """
     for entry in directory.iterdir():
         if (temporary := _TEMPORARY_NAME.fullmatch(entry.name)) is None:
@@ -251,7 +251,7 @@ def remove_leftovers(
 def _is_running(process_id: int) -> bool:
     import psutil
 
-    # A process that had our number before us is gone.
+    # If the id is ours, the process that had it before us is gone.
     with suppress(OverflowError):
         return process_id != os.getpid() and psutil.pid_exists(process_id)
     return False

@@ -1,4 +1,4 @@
-"""The command line app, and the one place where errors become a message and an exit code."""
+"""The command line app, and the only place that turns errors into a message and an exit code."""
 
 import gc
 import os
@@ -37,17 +37,17 @@ with lazy_imports():
     from transformer_cli.config import validation
 
 SPIN_COUNT = "3000"
-"""Spins of a libgomp thread before it sleeps.
+"""How many times a libgomp thread spins before it sleeps.
 
-The default, 300,000, blocks a core that others could use; see docs/benchmarks.md.
+The default of 300,000 keeps a core busy that other processes could use; see docs/benchmarks.md.
 """
 
 _CORE_COMMANDS = ("init", "config", "vocab", "train", "evaluate", "translate", "average")
-"""In the order of use; each is the function of that name in the module of that name."""
+"""In the order of use. Each command is a function in the module of the same name."""
 
 
 def list_commands() -> dict[str, registry.Entry]:
-    """Return the commands by name: the core's, then those of extensions."""
+    """Return the commands by name: first the core's, then the extensions'."""
     core = (
         registry.Entry(name, "", {"load": f"{name}:{name}"}, __name__) for name in _CORE_COMMANDS
     )
@@ -55,9 +55,10 @@ def list_commands() -> dict[str, registry.Entry]:
 
 
 def load_command(name: str, arguments: Sequence[str] | None = None) -> Any:
-    """Import a command's module; return click's command, with the options of extensions.
+    """Import a command's module; return its click command, with the options of extensions.
 
-    Those whose modules ``arguments`` do not need are left out, if these are given.
+    If ``arguments`` are given and the command knows all of them, leave out the options that
+    extensions add, except those that always act.
     """
     entry = list_commands().get(name) or registry.find("command", name)
     if entry is None:
@@ -81,7 +82,7 @@ def _make_command(name: str, function: Any) -> Any:
 
 
 class _Commands(TyperGroup):
-    """The core's commands and those of extensions, which are imported when they are used."""
+    """The commands of the core and of extensions; each is imported when it is used."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(list_commands())
@@ -92,7 +93,7 @@ class _Commands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, *rest = args
         if name not in (commands := list_commands()) and registry.find("command", name) is None:
-            if ctx.resilient_parsing:  # as a shell completes the line
+            if ctx.resilient_parsing:  # the shell is completing the line
                 return None, None, []
             hint = did_you_mean(name, commands)
             missing = registry.describe_missing("command", name, commands)
@@ -117,7 +118,7 @@ class _Commands(TyperGroup):
 _app = typer.Typer(
     name="transformer-cli",
     cls=_Commands,
-    rich_markup_mode=None,  # rich costs --help a third of its time
+    rich_markup_mode=None,  # rich would take a third of --help's time
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
@@ -140,7 +141,7 @@ def _transformer_cli(
         ),
     ] = False,
 ) -> None:
-    """Train a Transformer to translate, from two text files to a scored model.
+    """Train your own translation model from two text files.
 
     \b
     Example:
@@ -161,27 +162,27 @@ def main() -> NoReturn:
     if "OMP_WAIT_POLICY" not in os.environ:
         # libgomp reads it once, when torch is loaded.
         os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
-    # It would look for some in all packages that are installed, before its first model.
+    # Otherwise pydantic searches all installed packages for plugins before its first model.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     leave_out_working_directory()
     use_utf8()
     for number in stop_signals():
         signal.signal(number, _exit_on_signal)
     code = _run()
-    if (failed := settle_output()) is not None and not code:  # else an error is reported already
+    if (failed := settle_output()) is not None and not code:  # else it was reported
         print_error(str(_describe(failed)))
         code = 1
     try:
         print(end="", file=sys.stderr, flush=True)
     except OSError:
-        # Discard what is left, or Python would try to write it again and exit with its own code.
+        # Discard the rest. Otherwise Python tries to write it again and exits with its own code.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
-    # An exception while Python shuts down would be raised anywhere.
+    # While Python shuts down, a handler's exception could be raised anywhere.
     for number in stop_signals():
         if number != signal.SIGINT:
             signal.signal(number, signal.SIG_DFL)
-    if "triton" not in sys.modules:  # of CUDA builds; it prints what it takes for leaks
-        gc.freeze()  # or Python would look through all objects once more: a tenth of a second
+    if "triton" not in sys.modules:  # part of CUDA builds; it would report frozen objects as leaks
+        gc.freeze()  # saves a last search through all objects: a tenth of a second
     sys.exit(code)
 
 
@@ -211,7 +212,7 @@ def _run() -> int:
 
 
 def _describe(error: Exception) -> str | None:
-    """Return a message about an error of the machine; None: the error is a bug."""
+    """Return a message if the machine caused an error; None: the error is a bug."""
     if (shortage := find_shortage(error)) is not None:
         return shortage
     if not isinstance(error, OSError):
@@ -221,19 +222,19 @@ def _describe(error: Exception) -> str | None:
 
 
 def _describe_usage(error: typer.TyperException) -> str:
-    """Return what is wrong with a command line, and what was meant, if that is clear."""
-    # typer repeats the name of the exception that its reader of values ended with.
+    """Return what is wrong with a command line, and a suggestion if there is a clear one."""
+    # typer includes the name of the exception that its value parser raised.
     message = error.format_message().replace(": Value error, ", ": ")
     context, option = (getattr(error, name, None) for name in ("ctx", "option_name"))
     if context is not None and hasattr(error, "possibilities"):
         if (key := _find_setting(str(option), context.command)) is not None:
             return f"No such option: {option}; use --set {key}="
         return message if error.possibilities else f"{message}; {registry.describe_installed()}"
-    if message.startswith("No such command") and message.endswith("."):  # or it has a suggestion
+    if message.startswith("No such command") and message.endswith("."):  # else it has a hint
         return f"{message[:-1]}; {registry.describe_installed()}"
     if context is not None and context.info_name == "translate" and "extra arg" in message:
         example = "echo 'Guten Tag.' | transformer-cli translate RUN"
-        message += f"; name a file with -i, or pipe text: {example}"
+        message += f"; give a file with -i, or pipe text: {example}"
     return message
 
 
@@ -250,7 +251,7 @@ def _find_setting(option: str, command: Any) -> str | None:
 def _exit_on_signal(number: int, frame: FrameType | None) -> NoReturn:
     while frame is not None:
         if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
-            # A module that is being imported may catch the exception. Nothing is half done yet.
+            # The module that is being imported may catch an exception. Nothing is half done yet.
             os._exit(exit_code(number))
         frame = frame.f_back
     if number == signal.SIGINT:

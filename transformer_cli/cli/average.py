@@ -1,4 +1,4 @@
-"""``transformer-cli average``: the mean of checkpoints' weights."""
+"""``transformer-cli average``: average the weights of checkpoints."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -23,14 +23,13 @@ if TYPE_CHECKING:
 def average(
     run: options.Run,
     last: Annotated[
-        int | None, option("N", "The newest N checkpoints.  [default: all]", min=1)
+        int | None, option("N", "Average only the N newest checkpoints.  [default: all]", min=1)
     ] = None,
 ) -> None:
-    """Average the weights of a run's newest checkpoints.
+    """Average the weights of a run's last checkpoints.
 
-    The average is a checkpoint of the run like any other: evaluate and translate read it with
-    --checkpoint average, until another is made. A run keeps as many checkpoints as
-    training.keep_last says.
+    The average becomes another checkpoint of the run: use it with --checkpoint average. The setting
+    training.keep_last says how many checkpoints a run keeps.
 
     \b
     Example:
@@ -38,7 +37,7 @@ def average(
       transformer-cli evaluate runs/toy --checkpoint average
     """
     opened = directory.RunDirectory(run)
-    opened.load_config()  # or it is no run
+    opened.load_config()  # raises an error if this is not a run
     opened.check_not_exported()
     with directory.lock_run(opened):
         path, averaged = average_run(opened, last)
@@ -48,17 +47,17 @@ def average(
 def average_run(run: "directory.RunDirectory", last: int | None) -> tuple[Path, list[Path]]:
     """Average the weights of the ``last`` checkpoints of a run, or of all.
 
-    The mean of a training's last checkpoints often translates better than each of them (Junczys-
-    Dowmunt et al. 2016, arXiv 1605.04809; Vaswani et al. 2017, section 6.1). The caller holds the
-    run's lock. Returned are the path of the average and those of the averaged checkpoints.
+    The mean of a run's last checkpoints often translates better than each of them (Junczys-Dowmunt
+    et al. 2016, arXiv 1605.04809; Vaswani et al. 2017, section 6.1). The caller must hold the
+    run's lock. Return the path of the average and the paths of the averaged checkpoints.
     """
-    newest = checkpoints.find_checkpoint(run.checkpoints, "last")  # or there is none
+    newest = checkpoints.find_checkpoint(run.checkpoints, "last")  # an error if there is none
     paths = checkpoints.list_checkpoints(run.checkpoints)
     wanted = last or len(paths)
     if len(paths) < wanted:
         raise UsageError(
-            f"{run.path}: has {len(paths)} checkpoints, not {wanted}; leave `last` out to average "
-            f"these, or train with training.keep_last={wanted}"
+            f"{run.path}: cannot average {wanted} checkpoints, the run has {len(paths)}; leave out "
+            f"`last` to average all, or train with training.keep_last={wanted}"
         )
     averaged = paths[-wanted:]
     fingerprint = tokenizers.fingerprint(run.tokenizer)
@@ -67,7 +66,7 @@ def average_run(run: "directory.RunDirectory", last: int | None) -> tuple[Path, 
         "step": checkpoints.parse_step(newest) or 0,
         "averaged": [path.as_posix() for path in averaged],
     }
-    # Left by a process that died.
+    # A process that died may have left files.
     writing.remove_leftovers(run.checkpoints, ours=(checkpoints.AVERAGE,), others=())
     path = run.checkpoints / checkpoints.AVERAGE
     weights = {checkpoints.MODEL: mean_weights(opened)}
@@ -75,7 +74,7 @@ def average_run(run: "directory.RunDirectory", last: int | None) -> tuple[Path, 
 
 
 def mean_weights(opened: "Iterable[checkpoints.Checkpoint]") -> "dict[str, Tensor]":
-    """Return the mean of each weight, in its dtype; one checkpoint at a time is in memory."""
+    """Return the mean of each weight, in its dtype. Only one checkpoint at a time is in memory."""
     sums: dict[str, Tensor] = {}
     kinds: dict[str, tuple[torch.Size, torch.dtype]] = {}
     count = 0
@@ -85,8 +84,8 @@ def mean_weights(opened: "Iterable[checkpoints.Checkpoint]") -> "dict[str, Tenso
         kinds = kinds or found
         if different := found.items() ^ kinds.items():
             raise CheckpointError(
-                f"{checkpoint.path}: '{min(name for name, _ in different)}' is not alike in all "
-                "checkpoints; average those of one model"
+                f"{checkpoint.path}: '{min(name for name, _ in different)}' does not have the same "
+                "shape and type in all checkpoints; average checkpoints of one model"
             )
         for name, weight in weights.items():
             sums[name] = weight.double() + sums.get(name, 0.0)

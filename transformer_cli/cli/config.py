@@ -1,4 +1,4 @@
-"""``transformer-cli config``: validates configuration files; extensions add subcommands."""
+"""``transformer-cli config``: check config files; extensions add subcommands."""
 
 from pathlib import Path
 from typing import Annotated
@@ -19,7 +19,7 @@ config = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 @config.callback(invoke_without_command=True)
 def _config(context: typer.Context) -> None:
-    """Check and show configuration files.
+    """Check config files.
 
     \b
     Example:
@@ -36,10 +36,10 @@ def validate(
         argument("CONFIG", "YAML file of an experiment."),
     ],
 ) -> None:
-    """Check every key and value of configuration files.
+    """Check every key and value of config files.
 
-    Prints a line for each valid file, and on stderr the mistakes of each invalid one; then exits
-    with 2. Whether the corpus and other files exist is not checked.
+    It prints a line for each valid file, and the mistakes in the others on stderr. If there are
+    any mistakes, it exits with 2. It does not check whether the text exists.
 
     \b
     Example:

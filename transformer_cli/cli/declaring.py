@@ -1,14 +1,14 @@
-"""How a command declares its options, and how extensions add options of their own to it.
+"""How a command declares its options, and how extensions add options to it.
 
-A command's options are the fields of a dataclass, and of its bases, each of which has a
-heading in ``--help``. An extension adds another dataclass, a subclass
-of ``ExtraOptions``, and names it in its manifest under the name of the command::
+A command's options are the fields of a dataclass and of its base classes. Each class has a heading
+in ``--help``. An extension adds another dataclass, a subclass of ``ExtraOptions``, and lists it in
+its manifest under the command's name::
 
     provides = {"translate options": {"tag": {"load": "options:TagOptions"}}}
 
-Its module is imported where the command line has an option that the command itself does not know;
-where the command is used in another way that concerns it (``CommandOptions.concerns_extensions``);
-and always if its entry says ``"acts_unasked": True``.
+The module of this class is imported if the command line has an option that the command itself does
+not know, or if ``CommandOptions.concerns_extensions`` returns True. It is always imported if its
+entry has ``"acts_unasked": True``.
 """
 
 import inspect
@@ -16,15 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from functools import wraps
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    ClassVar,
-    Generic,
-    TypeVar,
-    get_args,
-)
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar, get_args
 
 import typer
 from typer.core import TyperCommand
@@ -40,16 +32,16 @@ AnyTranslator = TypeVar("AnyTranslator", bound="TextTranslator[Any]")
 
 OTHERS = "Options"
 _LAST = ("Hardware", OTHERS)
-"""Headings that follow all others in a command's help."""
+"""Headings that come last in a command's help."""
 
 
 Mark = str
-"""What commands ask of an option, whichever extension has it.
+"""A property by which commands find the options of any extension.
 
-"reads", "writes", "run": it names a path that is read, a file that is written, or a run. "torch":
-it needs the search of torch. "lines": it is for lines of text or of a table alone. "scores": it
-says how many translations of a line are written with their scores. An ending of files, as in
-".csv": each line that is written is one of such a file.
+"reads", "writes", "run": the option names a path to read, a file to write, or a run. "torch": it
+needs torch's search. "lines": it works only for lines of text or of a table. "scores": it says how
+many translations per line are written with their scores. A file ending such as ".csv": each line
+that is written is a line of such a file.
 """
 
 
@@ -68,11 +60,11 @@ def option(
     """Describe an option, for ``Annotated``.
 
     Args:
-        metavar: what stands for its value in ``--help``; None: typer knows the choices.
-        about: its help.
-        names: without any, the field's name is its name.
-        marks: what ``CommandOptions.marked`` finds it by.
-        others: what ``typer.Option`` takes.
+        metavar: the placeholder for its value in ``--help``; None: typer lists the choices.
+        about: its help text.
+        names: its names; if there are none, the field's name.
+        marks: the marks by which ``CommandOptions.marked`` finds it.
+        others: other arguments of ``typer.Option``.
     """
     described = typer.Option(*names, metavar=metavar, help=about, **others)
     described.marks = marks
@@ -80,7 +72,7 @@ def option(
 
 
 def flag(about: str, name: str, **others: Any) -> Any:
-    """Describe a flag, for ``Annotated``; typer would add one that negates it."""
+    """Describe a flag, for ``Annotated``, without the negated flag that typer would add."""
     return option(None, about, name, **others)
 
 
@@ -88,30 +80,30 @@ def flag(about: str, name: str, **others: Any) -> Any:
 class ExtraOptions:
     """Options that an extension adds to a command; they change what the command does.
 
-    The fields of a subclass are annotated like those of the command's own options, and each has a
-    default. ``--help`` lists them under ``heading``.
+    The fields of a subclass are annotated like the command's own options, and each has a default.
+    ``--help`` lists them under ``heading``.
     """
 
     heading: ClassVar[str]
     about: ClassVar[str] = ""
-    """What to add to the command's description, before its examples, in sentences."""
+    """Sentences to add to the command's description, before its examples."""
 
     def given(self) -> Iterator[tuple[str, Any, Any]]:
-        """Yield the options that are given: name, what ``option`` says of it, and value."""
+        """Yield the given options: the name, the result of ``option``, and the value of each."""
         for each in fields(self):
             if (value := getattr(self, each.name)) != each.default:
                 (described,) = get_args(each.type)[1:]
                 yield each.name, described, value
 
     def check(self, given: Any) -> None:
-        """Raise a UsageError unless they can be used with the command's other options."""
+        """Raise a UsageError unless these options fit the command's other options."""
 
     def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
-        """Return a translator that does what they say; UsageError: it cannot."""
+        """Return a translator that applies these options; raise a UsageError if it cannot."""
         return translator
 
     def fingerprint(self) -> dict[str, str]:
-        """Return what decides the output, by name; what is in files, ``prepare`` has read."""
+        """Return the values that decide the output, by name; ``prepare`` covers files' content."""
         return {
             name: str(value) for name, about, value in self.given() if "writes" not in about.marks
         }
@@ -119,23 +111,23 @@ class ExtraOptions:
 
 @dataclass(frozen=True)
 class CommandOptions:
-    """Options of a command to which extensions can add some; see ``declared_by``."""
+    """Options of a command to which extensions can add more; see ``declared_by``."""
 
     extras: tuple[ExtraOptions, ...] = field(default=(), kw_only=True)
-    """One for each class that an extension adds, in the order of their entries."""
+    """One instance of each class that an extension adds, in the order of the entries."""
 
     def concerns_extensions(self) -> bool:
-        """Return whether extensions have a say although none of their options is given."""
+        """Return whether extensions take part even if none of their options is given."""
         return False
 
     def extra(self, kind: type[Extra]) -> Extra:
-        """Return the options of a class, with their defaults if the command was not given them."""
+        """Return the options of a class; they have their defaults if the command lacks them."""
         return next((each for each in self.extras if isinstance(each, kind)), kind())
 
     def marked(self, mark: Mark) -> list[tuple[str, Any]]:
-        """Return the options of extensions that are given and have a mark: name and value.
+        """Return the given options of extensions that have a mark, as pairs of name and value.
 
-        One that is repeatable is there with each of its values.
+        A repeatable option appears once for each of its values.
         """
         given = (each for extra in self.extras for each in extra.given())
         return [
@@ -146,28 +138,28 @@ class CommandOptions:
         ]
 
     def prepare(self, translator: AnyTranslator) -> AnyTranslator:
-        """Return a translator that does what options of extensions say."""
+        """Return a translator that applies the options of extensions."""
         for each in self.extras:
             translator = each.prepare(translator, self)
         return translator
 
     def check_extras(self) -> None:
-        """Raise a UsageError unless the options of extensions can be used together with these."""
+        """Raise a UsageError unless the options of extensions fit these options."""
         for each in self.extras:
             each.check(self)
 
 
 @dataclass(frozen=True)
 class Declared(Generic[Given]):
-    """A command: a function of a dataclass, whose fields are its options."""
+    """A command: a function that takes a dataclass, whose fields are its options."""
 
     function: Callable[[Given], None]
     given: type[Given]
 
     def build(self, every: bool) -> Callable[..., None]:
-        """Return a function with the options as parameters, which typer reads.
+        """Return a function that has the options as parameters, for typer.
 
-        Those of extensions are among them if ``every`` says so, or they act without being asked.
+        With ``every``, include all options of extensions; otherwise only those that always act.
         """
         command = self.function.__name__
         kinds = _extra_kinds(command, every)
@@ -185,12 +177,12 @@ class Declared(Generic[Given]):
 
 
 def declared_by(given: type[Given]) -> Callable[[Callable[[Given], None]], Declared[Given]]:
-    """Make a command of a function that takes a dataclass, whose fields become the options."""
+    """Turn a function that takes a dataclass into a command; the fields become its options."""
     return lambda function: Declared(function, given)
 
 
 def build_options(given: type[Given], command: str, **values: Any) -> Given:
-    """Return a command's options with those of extensions, as the command line would give them."""
+    """Return the options of a command and its extensions, as if given on the command line."""
     own = {each.name for each in fields(given)}
     made = given(**{name: value for name, value in values.items() if name in own})
     kinds = _extra_kinds(command, every=False)
@@ -210,7 +202,7 @@ def _extra_kinds(command: str, every: bool) -> list[type[ExtraOptions]]:
 
 
 def _parameters(kind: type) -> Iterator[inspect.Parameter]:
-    """Yield the parameters of a dataclass, with the heading of the class that declares each."""
+    """Yield the parameters of a dataclass, each with the heading of the class that declares it."""
     for each in inspect.signature(kind).parameters.values():
         if each.name == "extras":
             continue
@@ -222,16 +214,16 @@ def _parameters(kind: type) -> Iterator[inspect.Parameter]:
 
 
 class GroupedCommand(TyperCommand):
-    """A command whose help lists its options under the headings of their classes."""
+    """A command whose help lists the options under the headings of their classes."""
 
     def knows(self, arguments: Sequence[str]) -> bool:
-        """Return whether all options in a command line are among its own; ``--help`` is not."""
+        """Return whether this command has all options in ``arguments``; it lacks ``--help``."""
         names = {name for each in self.params for name in (*each.opts, *each.secondary_opts)}
         given = (word.partition("=")[0] for word in arguments if word.startswith("-"))
         return names.issuperset(name for name in given if name != "-")
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the arguments, then the options of each heading."""
+        """Write the arguments, then the options under each heading."""
         listed: dict[str, list[tuple[str, str]]] = {"Arguments": []}
         for parameter in self.get_params(ctx):
             is_argument = parameter.param_type_name == "argument"

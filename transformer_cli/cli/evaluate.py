@@ -33,33 +33,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ScoredText:
-    """A text that is translated and scored, for what takes notes of it."""
+    """A text that is translated and scored, as ``EvaluateExtra.notes`` gets it."""
 
     name: str
     pairs: "corpus.ParallelText"
     runs: "Sequence[directories.RunDirectory]"
-    """The run whose model translates, and those that options of extensions name."""
+    """The run whose model translates, then the runs that options of extensions name."""
     metrics: "Metrics"
 
 
 @dataclass(frozen=True)
 class TextOptions(CommandOptions):
-    """The text that is translated and scored."""
+    """The text to translate and score."""
 
     heading = "Input and output"
     run: options.Run
     split: options.Split = None
-    src: Annotated[Path | None, option("FILE", "Source text, instead of a split.")] = None
+    src: Annotated[Path | None, option("FILE", "Source text to score instead of a split.")] = None
     ref: Annotated[Path | None, option("FILE", "Reference translations of --src.")] = None
     output: Annotated[
-        Path | None, option("FILE", "Save the translations, line by line.", "--output", "-o")
+        Path | None, option("FILE", "Write the translations to this file.", "--output", "-o")
     ] = None
     json: options.Json = False
 
 
 @dataclass(frozen=True)
 class EvaluateOptions(options.HardwareOptions, TextOptions):
-    """What ``evaluate`` is given."""
+    """The options of ``evaluate``."""
 
     heading = "Search and scores"
     checkpoint: options.Checkpoint = "best"
@@ -67,7 +67,7 @@ class EvaluateOptions(options.HardwareOptions, TextOptions):
 
     @property
     def models(self) -> list[Path]:
-        """The runs that are read: the one whose model translates first."""
+        """The runs to read; the first one's model translates."""
         return [self.run, *(run for _, run in self.marked("run"))]
 
 
@@ -75,7 +75,7 @@ class EvaluateExtra(ExtraOptions):
     """Options that an extension adds to ``evaluate``."""
 
     def notes(self, given: EvaluateOptions, scored: ScoredText) -> "translation.Notes | None":
-        """Return what takes notes of the translations that are scored."""
+        """Return an object that takes notes on the scored translations; None: no notes."""
         return None
 
 
@@ -83,10 +83,10 @@ class EvaluateExtra(ExtraOptions):
 def evaluate(given: EvaluateOptions) -> None:
     """Score a trained model: BLEU, chrF, TER and perplexity.
 
-    BLEU is cased and, where letters have case, lowercased, of detokenised translations against raw
-    references, by sacreBLEU; the signatures printed with the scores say exactly how. ± is half of
-    the 95 % interval, by bootstrap resampling. Of TER, edits to a hundred words, less is better.
-    What is scored is what the model's search finds, also where translate would revise it.
+    sacreBLEU scores detokenized translations against raw references; the signature of each
+    score says exactly how. ± is half the width of the 95 % interval, estimated by bootstrap
+    resampling. For TER, lower is better. Scores use the first search only; doubtful
+    translations are not tried again.
 
     \b
     Example:
@@ -97,7 +97,7 @@ def evaluate(given: EvaluateOptions) -> None:
         inputs = [("--src", given.src), ("--ref", given.ref), *given.marked("reads")]
         options.check_output(given.output, "-o", inputs, given.models)
     run = directories.RunDirectory(given.run)
-    run.load_config()  # or it is no run
+    run.load_config()  # raises an error if this is not a run
     with writing.claim(given.output):
         report, result = _evaluate(run, given, *_read_text(run, given))
         say(json.dumps(report) if given.json else "\n".join(_format(report, result.notes)))
@@ -109,15 +109,15 @@ def evaluate(given: EvaluateOptions) -> None:
 def _read_text(
     run: "directories.RunDirectory", given: EvaluateOptions
 ) -> "tuple[str, corpus.ParallelText]":
-    """Return the name and text to evaluate on."""
+    """Return the name and the content of the text to score."""
     src, ref = given.src, given.ref
     if src is None and ref is None:
-        return scoring.load_split(run, given.split, "name text with --src and --ref")
+        return scoring.load_split(run, given.split, "give text with --src and --ref")
     if src is None or ref is None:
         there, missing = ("--src", "--ref") if ref is None else ("--ref", "--src")
-        raise UsageError(f"evaluate: {there} needs the other side's text; name it with {missing}")
+        raise UsageError(f"evaluate: {there} needs the other side too; give it with {missing}")
     if given.split is not None:
-        raise UsageError("evaluate: give --split, or --src and --ref")
+        raise UsageError("evaluate: give either --split, or --src and --ref")
     for path in (src, ref):
         plain_text.check_is_text(path, "lines of text")
     return str(src), corpus.ParallelFiles(src, ref, once=True).read()
@@ -129,15 +129,14 @@ def _evaluate(
     """Translate and score a text; return the report and the evaluation."""
     metrics = best_checkpoint.metrics_of_runs(run.load_config(), [run], log)
     opened = trained_model.open_checkpoint(run, given.checkpoint)
-    # One checkpoint throughout, whatever training makes the best one meanwhile.
+    # Use one checkpoint throughout, even if training finds a better one meanwhile.
     weights = given.checkpoint if run.exported else str(opened.path)
-    compute = loading.ComputeOptions(
-        "auto", given.device, given.precision, given.threads, given.beam_size
-    )
+    search = {"beam_size": given.beam_size}
+    compute = loading.ComputeOptions("auto", given.device, given.precision, given.threads, search)
     translator, searcher = loading.load_scorer(
         run, weights, compute, list(dict(given.marked("torch")))
     )
-    # Before the long work, so that what is missing is reported at once.
+    # Check this before the long work, so that missing files are reported at once.
     with options.prefix_errors("evaluate: "):
         translator = given.prepare(translator)
     searcher = searcher and replace(searcher, tokenizers=translator.tokenizers)
@@ -169,7 +168,7 @@ def _translate(
     scored: ScoredText,
     notes: "Sequence[translation.Notes]",
 ) -> "scoring.Evaluation":
-    """Translate and score behind a progress bar; warn about pairs that are too long."""
+    """Translate and score with a progress bar; warn about pairs that are too long."""
     with bar(len(scored.pairs), scored.name, " sentences") as shown:
         result = scoring.evaluate(
             translator,
@@ -183,14 +182,14 @@ def _translate(
     if result.unmeasured:
         warn(
             scored.name,
-            f"perplexity leaves out {result.unmeasured:,} pairs of more than "
+            f"perplexity leaves out {result.unmeasured:,} pairs with more than "
             f"{translator.longest_source:,} tokens on a side",
         )
     return result
 
 
 def _format(report: dict[str, Any], notes: "Sequence[translation.Notes]") -> Iterator[str]:
-    """Yield the lines that people read."""
+    """Yield the lines of the report as text."""
     step, weights = report["step"], Path(report["checkpoint"]).absolute().name
     described = [format_search(report["beam_size"]), weights if step is None else f"step {step:,}"]
     yield f"{report['split']}: {report['sentences']:,} sentences, {', '.join(described)}"
@@ -206,5 +205,5 @@ def _format(report: dict[str, Any], notes: "Sequence[translation.Notes]") -> Ite
 
 
 def format_search(beam_size: int) -> str:
-    """Return how people name the search."""
+    """Return a short name of the search."""
     return "greedy" if beam_size == 1 else f"beam {beam_size}"

@@ -20,22 +20,29 @@ with lazy_imports():
 
 @dataclass(frozen=True)
 class InitOptions(CommandOptions):
-    """What ``init`` is given."""
+    """The options of ``init``."""
 
-    heading: ClassVar = "Where to and what from"
+    heading: ClassVar = "What to write, and where"
 
     directory: Annotated[
         Path,
-        argument("DIR", "Where to; made if it is not there.", show_default=True, file_okay=False),
+        argument(
+            "DIR",
+            "Directory to write into; it is created if needed.",
+            show_default=True,
+            file_okay=False,
+        ),
     ] = Path()
-    from_: Annotated[str | None, option("NAME", "Configuration to start from.", "--from")] = None
+    from_: Annotated[
+        str | None, option("NAME", "Sample to write; without this option, list them.", "--from")
+    ] = None
 
 
 class NewConfig(NamedTuple):
-    """A configuration that ``init`` writes, one of ours or of an extension.
+    """A config that ``init`` writes, from this package or from an extension.
 
-    The extension's manifest says what it makes some of, and its ``load`` is a function of
-    ``InitOptions`` and the NAME in ``--from own:NAME``, '' if there is none; it may return None::
+    An extension describes it in its manifest. ``load`` names a function that takes ``InitOptions``
+    and the NAME in ``--from own:NAME`` ('' if there is none). It may return None::
 
         provides = {"init": {"mine": {"load": "init:configure", "help": "Your own text."}}}
     """
@@ -43,19 +50,19 @@ class NewConfig(NamedTuple):
     path: Path
     text: str
     commands: tuple[str, ...] = ("train",)
-    """What to do with it next."""
+    """The commands to run with it next."""
     advice: str = ""
-    """What else to do if another file of its name is there."""
+    """What else to do if a different file of that name exists."""
     others: Mapping[Path, bytes] = {}
-    """Files to write with it."""
+    """More files to write."""
 
 
 @declared_by(InitOptions)
 def init(given: InitOptions) -> None:
-    """Write a configuration to start from, and what it needs.
+    """Write a sample config and the files it needs.
 
-    Without --from, lists the configurations. Writes configs/NAME.yaml with its bases,
-    configs/schema.json for editors and, for toy, the text. No file is overwritten.
+    Without --from, it lists the samples. It writes configs/NAME.yaml, configs/schema.json for
+    editors and, for toy, the text. It never overwrites a file.
 
     \b
     Example:
@@ -71,7 +78,7 @@ def init(given: InitOptions) -> None:
     name, _, rest = given.from_.partition(":")
     if name not in configs or (rest and name not in added):
         hint = did_you_mean(given.from_, configs) or f"choose from {', '.join(configs)}"
-        raise UsageError(f"--from {given.from_}: there is no configuration of that name; {hint}")
+        raise UsageError(f"--from {given.from_}: there is no sample of that name; {hint}")
     config = added[name].load()(given, rest) if name in added else _read_shipped(name)
     if config is not None:
         _add(given.directory, config)
@@ -82,8 +89,8 @@ def init(given: InitOptions) -> None:
 
 
 def find_configs() -> dict[str, Path]:
-    """Return the shipped configurations by name, with those of extensions."""
-    # A checkout's configs/ has links to extensions' files, which may be gone or of no use here.
+    """Return the paths of the shipped configs by name, including those of extensions."""
+    # A checkout's configs/ has links to files of extensions, which may be missing or unusable.
     own = (path for path in shipped_directory().glob("configs/*.yaml") if not path.is_symlink())
     added = (
         path for folder in registry.installed().values() for path in folder.glob("configs/*.yaml")
@@ -92,9 +99,9 @@ def find_configs() -> dict[str, Path]:
 
 
 def shipped_configs() -> dict[str, str]:
-    """Return what each shipped configuration is for, by its name: the file's second line.
+    """Return what each shipped config is for, by name, from the second line of its file.
 
-    Without those that continue from other runs, which are trained in a checkout.
+    Leave out configs that start from another run: they are trained in a checkout.
     """
     texts = {name: path.read_text(encoding="utf-8") for name, path in find_configs().items()}
     return {
@@ -105,7 +112,7 @@ def shipped_configs() -> dict[str, str]:
 
 
 def _read_shipped(name: str) -> NewConfig:
-    """Return a configuration with its bases and, for the toy captions, their text."""
+    """Return a config with its bases and, for the toy captions, their text."""
     directory, config = shipped_directory(), find_configs()[name]
     files = {Path("configs", path.name): path for path in yaml.list_base_files(config)}
     if isinstance(yaml.load_config(config).data, data_schema.ToyData):
@@ -116,23 +123,23 @@ def _read_shipped(name: str) -> NewConfig:
 
 
 def _add(directory: Path, config: NewConfig) -> None:
-    """Write files below a directory, all of them or none, over no other file; print their names."""
+    """Write a config and its files, all or none; overwrite nothing; print the new names."""
     schema = {SCHEMA: (shipped_directory() / SCHEMA).read_bytes()}
     files = {config.path: config.text.encode(), **schema, **config.others}
     new = []
     for name, content in sorted(files.items()):
         path = directory / name
         for parent in path.parents:
-            # A link that points nowhere is something that is there, too.
+            # A broken link is in the way, too.
             if os.path.lexists(parent) and not parent.is_dir():
-                raise UsageError(f"{parent}: is no directory; move it away, or name another DIR")
+                raise UsageError(f"{parent}: not a directory; move it away, or give another DIR")
         if not os.path.lexists(path):
             new.append(name)
         elif not (path.is_file() and path.read_bytes() == content):
             advice = config.advice if name == config.path else ""
             raise UsageError(
-                f"{path}: is there already, and differs from what was to be written; move it "
-                f"away, or name another directory{advice}"
+                f"{path}: already exists with other content; move it away, or give another "
+                f"directory{advice}"
             )
     for name in new:
         (directory / name).parent.mkdir(parents=True, exist_ok=True)
@@ -140,4 +147,4 @@ def _add(directory: Path, config: NewConfig) -> None:
             file.write(files[name])
         say((directory / name).as_posix())
     if not new:
-        log("nothing to write: all files are there already")
+        log("nothing to write: all files already exist")

@@ -23,30 +23,34 @@ with lazy_imports():
 
 
 Config = Annotated[Path, argument("CONFIG", "YAML file of the experiment.")]
-Run = Annotated[Path, argument("RUN", "Run directory of a training.")]
+Run = Annotated[Path, argument("RUN", "Run directory, written by train.")]
 RunDir = Annotated[Path | None, option("DIR", "Run directory.  [default: runs/<config name>]")]
 Set = Annotated[
     list[str] | None,
-    option("KEY=VALUE", "Override a setting, as in training.epochs=3; repeatable.", "--set"),
+    option("KEY=VALUE", "Change a setting, e.g. training.epochs=3; repeatable.", "--set"),
 ]
 Overwrite = Annotated[
-    bool, flag("Start again; an earlier run is renamed to its name and the date.", "--overwrite")
+    bool, flag("Start over; the earlier run is kept under a new name.", "--overwrite")
 ]
 Checkpoint = Annotated[str, option("best|last|average|PATH", "Checkpoint to load.")]
 BeamSize = Annotated[
     int | None, option("N", "Beam size; 1 is greedy search.  [default: the run's]", min=1)
 ]
 Split = Annotated[
-    str | None, option("SPLIT", "Split of the run's corpus.  [default: its first test]")
+    str | None,
+    option("SPLIT", "Split of the run's corpus, e.g. val.  [default: the first test split]"),
 ]
 
-Json = Annotated[bool, flag("Print one JSON object.", "--json")]
-Device = Annotated[DeviceName, option(None, "Device; auto is the CUDA GPU if there is one.")]
+Json = Annotated[bool, flag("Print the result as JSON.", "--json")]
+Device = Annotated[
+    DeviceName, option(None, "Device; auto: a CUDA GPU if there is one, else the CPU.")
+]
 Precision = Annotated[
-    PrecisionName, option(None, "Precision of matmuls; auto is bfloat16 on a GPU.")
+    PrecisionName, option(None, "Precision of matrix products; auto: bfloat16 on a GPU.")
 ]
 TrainingPrecision = Annotated[
-    PrecisionName, option(None, "Precision of matmuls; auto is bfloat16 where the hardware has it.")
+    PrecisionName,
+    option(None, "Precision of matrix products; auto: bfloat16 if the hardware has it."),
 ]
 Threads = Annotated[
     int | None, option("N", "CPU threads.  [default: one per core]", min=1, max=MOST_THREADS)
@@ -55,20 +59,20 @@ Threads = Annotated[
 
 @dataclass(frozen=True)
 class HardwareOptions(CommandOptions):
-    """Where a command that searches computes."""
+    """The hardware options of commands that search."""
 
     heading = "Hardware"
     device: Device = "auto"
     precision: Annotated[
         SearchPrecisionName,
-        option(None, "Precision of matmuls; auto is bfloat16 on a GPU; int8 for CPUs."),
+        option(None, "Precision of matrix products; auto: bfloat16 on a GPU; int8: CPU only."),
     ] = "auto"
     threads: Threads = None
 
 
 @contextmanager
 def prefix_errors(prefix: str, suffix: str = "") -> Iterator[None]:
-    """Add the option that an error is about before its message, and what to do behind it."""
+    """Put the option that an error is about before its message, and advice after it."""
     try:
         yield
     except (UsageError, InputError, MissingExtraError) as error:
@@ -76,7 +80,7 @@ def prefix_errors(prefix: str, suffix: str = "") -> Iterator[None]:
 
 
 def read_path(given: object) -> Path:
-    """Return the path of a file or of an object that is named on the command line."""
+    """Return the path of a file or an object, as given on the command line."""
     try:
         return locations.text_path(str(given))
     except ValueError as error:
@@ -89,35 +93,35 @@ def check_output(
     inputs: Iterable[tuple[str, Path | None]] = (),
     runs: Iterable[Path] = (),
 ) -> None:
-    """Make sure, before long work, that a file can be made at ``path``, which ``option`` names.
+    """Check, before long work, that ``path``, which ``option`` names, can be written.
 
     Args:
         path: where to write.
-        option: its name, for messages.
-        inputs: files that the command reads, with their options: none may be overwritten.
+        option: the name of the option, for messages.
+        inputs: files that the command reads, with their options; ``path`` must not be one of them.
         runs: directories of runs and exported models that the command reads.
     """
     if str(path) == "-":
         raise UsageError(f"{option} needs the name of a file")
     for name, other in inputs:
         if other is not None and files.is_same_file(path, other):
-            raise UsageError(f"{option} {path}: is the file that {name} reads; name another one")
+            raise UsageError(f"{option} {path}: is the file that {name} reads; give another one")
     if locations.is_url(path):
-        raise UsageError(f"{option} {path}: cannot be written there; name a file")
+        raise UsageError(f"{option} {path}: output cannot be a URL; give the name of a file")
     if path.is_dir():
         raise UsageError(f"{option} {path}: is a directory; give the name of a file")
     if not path.parent.is_dir():
-        raise UsageError(f"{option} {path}: there is no directory {path.parent}; make it first")
+        raise UsageError(f"{option} {path}: there is no directory {path.parent}; create it first")
     directory.check_outside_runs(path, option, runs)
-    text_files.compressor(path)  # or its package is missing
+    text_files.compressor(path)  # raises an error if its package is missing
     if files.is_stream(path):
         return
     if not os.access(path.resolve().parent, os.W_OK):
-        raise UsageError(f"{option} {path}: its directory cannot be written; name a file elsewhere")
+        raise UsageError(f"{option} {path}: its directory is not writable; give another directory")
 
 
 def run_directory(config: Path, run_dir: Path | None) -> Path:
-    """Return the run directory asked for, or the one named after the configuration file."""
+    """Return ``run_dir``, or the run directory named after the config."""
     return run_dir or Path("runs") / config.stem
 
 
@@ -126,7 +130,7 @@ def run_directory(config: Path, run_dir: Path | None) -> Path:
 
 @dataclass(frozen=True)
 class RunOptions(CommandOptions):
-    """What is trained, and where."""
+    """The config to train, and the run directory."""
 
     heading = "Input and output"
     config: Annotated[
@@ -136,7 +140,7 @@ class RunOptions(CommandOptions):
     run_dir: RunDir = None
     set_: Set = None
     overwrite: Overwrite = False
-    dry_run: Annotated[bool, flag("Print a summary, then exit without training.", "--dry-run")] = (
+    dry_run: Annotated[bool, flag("Print a summary and exit without training.", "--dry-run")] = (
         False
     )
 
@@ -151,7 +155,7 @@ class TrainOptions(RunOptions):
     threads: Threads = None
 
     def concerns_extensions(self) -> bool:
-        """Return whether the configuration is missing, without which an extension may train."""
+        """Return whether the config is missing; an extension may train without one."""
         return self.config is None
 
 
@@ -159,5 +163,5 @@ class TrainExtra(ExtraOptions):
     """Options that an extension adds to ``train``."""
 
     def around(self, train: Callable[[TrainOptions], str], given: TrainOptions) -> str:
-        """Call ``train``, perhaps with other options; return what to say at the end."""
+        """Call ``train``, perhaps with other options; return the final message."""
         return train(given)

@@ -1,4 +1,4 @@
-"""A command as a process: its standard streams, the signals that stop it, and what runs short."""
+"""A command as a process: its standard streams, stop signals, and lack of memory or threads."""
 
 import errno
 import os
@@ -20,10 +20,9 @@ if TYPE_CHECKING:
 
 
 def open_closed_streams() -> None:
-    """Put the null device in the place of each standard stream that is closed, as by ``2>&-``.
+    """Open the null device in place of each closed standard stream, e.g. after ``2>&-``.
 
-    Any file could get its descriptor otherwise, and Python prints to stdout where there is no
-    stderr.
+    Otherwise any file could get its descriptor, and Python prints to stdout if there is no stderr.
     """
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(descriptor, True)
@@ -33,7 +32,7 @@ def open_closed_streams() -> None:
 
 
 class _Output(FileIO):
-    """Standard output, which is named in its errors."""
+    """Standard output; its errors name it."""
 
     def write(self, data: "Buffer", /) -> int:
         try:
@@ -44,9 +43,9 @@ class _Output(FileIO):
 
 
 def use_utf8() -> None:
-    """Read and write UTF-8 whatever the locale; Windows' pipes would have its code page."""
+    """Read and write UTF-8, whatever the locale; pipes on Windows would use its code page."""
     for stream in (sys.stdin, sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # None where it is closed
+        if isinstance(stream, TextIOWrapper):  # None if it is closed
             stream.reconfigure(encoding="utf-8", errors=stream.errors)
     given = sys.stdout
     if not isinstance(given, TextIOWrapper):
@@ -64,7 +63,7 @@ def use_utf8() -> None:
 
 
 def settle_output() -> OSError | None:
-    """Write what standard output still buffers; return why that failed, if somebody reads it."""
+    """Write the rest of standard output; return the error, unless the reader has closed it."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -74,15 +73,15 @@ def settle_output() -> OSError | None:
 
 
 def discard_output(error: OSError) -> OSError | None:
-    """Write no more to standard output; return why it cannot be, if somebody reads it."""
-    # Or Python would try to write what is buffered when it ends, and exit with its own code.
+    """Discard all further standard output; return ``error``, unless the reader has closed it."""
+    # Otherwise Python tries to write its buffer when it ends, and exits with its own code.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return None if is_closed_pipe(error) else error
 
 
 def is_closed_pipe(error: OSError) -> bool:
-    """Return whether the reader of a pipe has had enough, as in ``translate … | head -1``."""
-    # Windows says "invalid argument".
+    """Return whether a pipe's reader has closed it, as in ``translate … | head -1``."""
+    # Windows reports "invalid argument" instead.
     is_invalid = sys.platform == "win32" and error.errno == errno.EINVAL
     return is_invalid or isinstance(error, BrokenPipeError)
 
@@ -95,15 +94,15 @@ _ECHO_SECONDS = 1.0
 class StopRequest:
     """A request to stop."""
 
-    signal: int | None = None  # None: there was none yet
+    signal: int | None = None  # None: no signal has come yet
 
 
 @contextmanager
 def stop_requests(message: str) -> Iterator[StopRequest]:
-    """Take signals for a request to stop, answered by ``message``; the second one exits at once."""
+    """Treat a signal as a request to stop, and print ``message``; the second one exits at once."""
     request, requested_at = StopRequest(), 0.0
-    # What starts several processes forwards signals that they may have received as well. Slurm
-    # sends its own to all of a job.
+    # Launchers of several processes forward signals that the processes may also have received
+    # directly. Slurm sends its signals to all processes of a job.
     is_forwarded = find_ranks().size > 1 or "SLURM_JOB_ID" in os.environ
     echo = _ECHO_SECONDS if is_forwarded else 0.0
 
@@ -129,10 +128,10 @@ def stop_requests(message: str) -> Iterator[StopRequest]:
 def stop_signals() -> list[int]:
     """Return the signals that request a stop: SIGTERM, SIGINT and Ctrl-Break."""
     numbers: list[int] = [signal.SIGTERM]
-    # It stays ignored if it is, as in a background job of a shell script.
+    # If it is ignored, as in a background job of a shell script, it stays ignored.
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         numbers.append(signal.SIGINT)
-    if hasattr(signal, "SIGBREAK"):  # Windows' Ctrl-Break, by which one process stops another
+    if hasattr(signal, "SIGBREAK"):  # Windows' Ctrl-Break, with which one process stops another
         numbers.append(signal.SIGBREAK)
     return numbers
 
@@ -143,12 +142,12 @@ def exit_code(number: int) -> int:
 
 
 def find_shortage(error: BaseException) -> str | None:
-    """Return a message if an error is for want of memory or threads, else None."""
+    """Return a message if an error comes from a lack of memory or threads, else None."""
     chain = [error]
     while (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:
         chain.append(cause)
     if any("can't start new thread" in str(link) for link in chain):
-        return "no thread can be started; raise the limit of processes (ulimit -u)"
+        return "cannot start a thread; raise the limit on processes (ulimit -u)"
     if any(map(is_out_of_memory, chain)):
         return "out of memory; lower training.batch_tokens or --batch-tokens"
     return None

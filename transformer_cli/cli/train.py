@@ -1,4 +1,4 @@
-"""``transformer-cli train``: its options, and what is shown of a training."""
+"""``transformer-cli train``: train a model, and show its progress."""
 
 import signal
 from collections.abc import Iterator, Mapping
@@ -39,15 +39,15 @@ with lazy_imports():
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-STOPPING = "stopping after this step with a checkpoint; once more stops at once"
+STOPPING = "stopping after this step, with a checkpoint; interrupt again to stop at once"
 
 
 @declared_by(TrainOptions)
 def train(given: TrainOptions) -> None:
-    """Train a model, or resume an earlier training.
+    """Train a model, or resume an interrupted run.
 
-    Builds the vocabularies where they are missing, validates as it goes, and keeps the best and
-    the last checkpoint in the run directory. Ctrl-C stops with a checkpoint.
+    It prepares the text if needed, validates regularly, and keeps the best and the last checkpoint
+    in the run directory. Ctrl-C saves a checkpoint and stops; the same command resumes.
 
     \b
     Example:
@@ -64,7 +64,7 @@ def train(given: TrainOptions) -> None:
 
 
 def _train(given: TrainOptions) -> str:
-    """Train, or show what would be trained; return what to say at the end."""
+    """Train, or only summarize the training; return the final message."""
     request = make_request(given)
     with _open_training(request, given) as planned:
         if given.dry_run:
@@ -78,9 +78,9 @@ def _train(given: TrainOptions) -> str:
 
 
 def make_request(given: TrainOptions) -> "preparation.TrainRequest":
-    """Check what can be checked without torch; return what to train."""
+    """Make all checks that need no torch; return what to train."""
     if given.config is None:
-        raise UsageError("CONFIG: missing; give a configuration")
+        raise UsageError("CONFIG: missing; give a config file")
     run = directory.RunDirectory(options.run_directory(given.config, given.run_dir))
     ranks = find_ranks()
     config = yaml.load_config(given.config, given.set_ or [])
@@ -114,7 +114,7 @@ def _open_training(
     devices.bound_kernel_caches()
     ranks = find_ranks()
     device = ranks.place(devices.choose_device(given.device))
-    # Before any text is read, which may take hours.
+    # Check this before reading any text, which may take hours.
     observers: list[sessions.Observer] = [e.load()() for e in entries("observer").values()]
     for observer in observers:
         observer.check(config, None, device, ranks)
@@ -137,25 +137,21 @@ def _open_training(
 
 
 def _preview(planned: "summary.PlannedTraining") -> str:
-    """Return the summary, without training."""
+    """Return the summary of a training, without training."""
     planned.trainer.step = planned.state.step if planned.state else 0
     return "\n".join(align_columns(summary.summarize_training(planned), left=2))
 
 
 def _run(planned: "summary.PlannedTraining") -> "tuple[sessions.Session, int | None]":
-    """Train from the last checkpoint to the end, or until the signal that is returned."""
+    """Train from the last checkpoint to the end or to a signal; return the session and signal."""
     run, trainer = planned.run, planned.trainer
+    fingerprint = tokenizer.fingerprint(run.tokenizer)
     session = sessions.Session(
-        planned.config,
-        run,
-        trainer,
-        tokenizer.fingerprint(run.tokenizer),
-        planned.validator,
-        planned.observers,
+        planned.config, run, trainer, fingerprint, planned.validator, planned.observers
     )
     if trainer.ranks.is_main:
         initialize.record_settings(run, planned.config, session.is_finished)
-    # Damaged checkpoints are set aside by now.
+    # By now, damaged checkpoints are set aside, so the state may be older.
     planned = replace(planned, state=session.state)
     for line in align_columns(summary.summarize_training(planned), left=2):
         log(line)
@@ -170,9 +166,9 @@ def _run(planned: "summary.PlannedTraining") -> "tuple[sessions.Session, int | N
             session.train(
                 lambda: requested.signal is not None, display.show_step, display.show_record
             )
-        trainer.ranks.barrier()  # when the first process ends, the others may be ended
+        trainer.ranks.barrier()  # once the first process ends, the others may be killed
     is_cut_off = session.stopped and not session.is_finished
-    # The signal may have reached another rank only.
+    # Perhaps only another rank got the signal.
     return session, (requested.signal or signal.SIGTERM) if is_cut_off else None
 
 
@@ -186,21 +182,21 @@ def _describe_end(session: "sessions.Session", select: str) -> str:
 
 
 class _Display:
-    """Shows a training on stderr: a progress bar on a terminal, a line a record in a log file."""
+    """Shows a training on stderr: a progress bar on a terminal, one line per record in a log."""
 
     def __init__(self, shown: "tqdm[Any]", micro_batches: int) -> None:
         self._bar = shown
         self._micro_batches = micro_batches
 
     def show_step(self, step: "trainers.StepResult") -> None:
-        """Advance the bar, and show the loss."""
+        """Advance the bar and show the loss."""
         if not step.is_finite:
-            log(f"step {step.step}: not a finite number in its loss or gradient; left out")
+            log(f"step {step.step}: skipped, because its loss or gradient is not finite")
         if step.micro_batches != self._micro_batches:
             self._micro_batches = step.micro_batches
             log(
-                f"step {step.step}: out of memory; from here on each batch is split into "
-                f"{step.micro_batches} micro-batches, and a step has as many tokens as before"
+                f"step {step.step}: out of memory; from here on, each batch is split into "
+                f"{step.micro_batches} micro-batches, with as many tokens per step as before"
             )
         if step.is_finite and not self._bar.disable:
             self._bar.set_postfix_str(
@@ -211,7 +207,7 @@ class _Display:
         self._bar.update()
 
     def show_record(self, values: "metrics_log.Record") -> None:
-        """Write a line for a validation, and in a log file for a training record too."""
+        """Write a line for each validation; in a log file, also for each training record."""
         where = f"step {values['step']}/{self._bar.total}, epoch {values['epoch']}"
         if values["kind"] == "validation":
             log(

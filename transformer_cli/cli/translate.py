@@ -1,20 +1,16 @@
 """``transformer-cli translate``: its options, and how extensions add kinds of input."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.base.registry import entries
 from transformer_cli.cli import options
-from transformer_cli.cli.declaring import (
-    CommandOptions,
-    ExtraOptions,
-    declared_by,
-    option,
-)
-from transformer_cli.config.choices import HIGHEST_PENALTY, DecodingErrors
+from transformer_cli.cli.declaring import CommandOptions, ExtraOptions, declared_by, option
+from transformer_cli.config.choices import DecodingErrors
+from transformer_cli.config.decoding_schema import DecodingConfig
 
 with lazy_imports():
     from transformer_cli.base import files, locations
@@ -29,7 +25,7 @@ _STREAM = Path("-")
 
 @dataclass(frozen=True)
 class FileOptions(CommandOptions):
-    """What is translated, and where it goes; '-' is standard input or output."""
+    """The input and the output; '-' is standard input or output."""
 
     heading = "Input and output"
     run: options.Run
@@ -37,7 +33,7 @@ class FileOptions(CommandOptions):
         Path,
         option(
             "PATH",
-            "Text, one sentence a line; or what extensions read.",
+            "Text, one sentence per line, or a document.",
             "--input",
             "-i",
             parser=options.read_path,
@@ -45,13 +41,28 @@ class FileOptions(CommandOptions):
     ] = _STREAM
     output: Annotated[
         Path,
-        option("PATH", "Translations, line by line.", "--output", "-o", parser=options.read_path),
+        option(
+            "PATH", "Where to write the translations.", "--output", "-o", parser=options.read_path
+        ),
     ] = _STREAM
-    errors: Annotated[DecodingErrors, option(None, "What is not UTF-8: an error, or U+FFFD.")] = (
-        "strict"
-    )
+    errors: Annotated[
+        DecodingErrors, option(None, "Invalid UTF-8: stop, or write U+FFFD instead.")
+    ] = "strict"
 
 
+def _with_settings(declared: type[CommandOptions]) -> Any:
+    """Add an option to a dataclass for each search setting that declares one."""
+    added: list[Any] = []
+    for name, (metavar, about) in DecodingConfig.options().items():
+        least, most = DecodingConfig.bounds(name)
+        described = option(metavar, f"{about}  [default: the run's]", min=least, max=most)
+        kind: Any = DecodingConfig.model_fields[name].annotation
+        added.append((name, Annotated[kind | None, described], None))
+    own = {"heading": vars(declared)["heading"]}
+    return make_dataclass(declared.__name__, added, bases=(declared,), frozen=True, namespace=own)
+
+
+@_with_settings
 @dataclass(frozen=True)
 class DecodingOptions(CommandOptions):
     """How the model searches."""
@@ -60,62 +71,69 @@ class DecodingOptions(CommandOptions):
     checkpoint: options.Checkpoint = "best"
     beam_size: options.BeamSize = None
     batch_tokens: Annotated[
-        int | None, option("N", "Source tokens a batch, times beam.  [default: the run's]", min=1)
+        int | None,
+        option(
+            "N",
+            "Maximum source tokens per batch, times the beam size.  [default: the run's]",
+            min=1,
+        ),
     ] = None
     max_length: Annotated[
-        int | None, option("N", "Most tokens of a translation.  [default: by its source]", min=1)
+        int | None,
+        option("N", "Maximum tokens per translation.  [default: depends on the source]", min=1),
     ] = None
-    length_penalty: Annotated[
-        float | None,
-        option("A", "Higher favours length.  [default: the run's]", min=0.0, max=HIGHEST_PENALTY),
-    ] = None
+
+    @property
+    def search(self) -> dict[str, Any]:
+        """The search settings by name; None: the run's setting applies."""
+        return {key: getattr(self, key, None) for key in DecodingConfig.model_fields}
 
 
 @dataclass(frozen=True)
 class InputOptions(ExtraOptions):
     """A kind of input that an extension adds to ``translate``, with its options.
 
-    What it does with such an input is in a subclass of ``cli.translation.InputFormat``, which is
-    imported once it is needed. The entry in the manifest lists the ``endings`` of such files, and
-    says what it ``reads``, as in 'a picture (.png)'.
+    A subclass of ``cli.translation.InputFormat`` handles such an input; it is imported when it is
+    needed. The entry in the manifest lists the ``endings`` of such files, and describes them in
+    ``reads``, e.g. 'a picture (.png)'.
     """
 
     order: ClassVar[int] = 0
-    """Of several kinds that match an input, the one with the lowest order takes it."""
+    """If several kinds match an input, the one with the lowest order handles it."""
     replaces_input: ClassVar[bool] = False
-    """Whether the output may be the input's file."""
+    """Whether the output may be the same file as the input."""
 
     def matches(self, given: "TranslateOptions") -> bool:
         """Return whether the input is of this kind, by its path and the options given."""
         raise NotImplementedError
 
     def open(self, given: "TranslateOptions") -> "InputFormat":
-        """Return what translates the input."""
+        """Return the format that translates the input."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
-    """What ``translate`` is given."""
+    """The options of ``translate``."""
 
     heading = "Hardware"
     engine: Annotated[
         str,
         option(
             "|".join(("auto", "torch", *entries("engine"))),
-            "auto is one that is faster than torch where its text is the same.",
+            "auto: a faster engine if it writes the same text as torch, else torch.",
         ),
     ] = "auto"
 
     @property
     def kind(self) -> InputOptions | None:
-        """The kind of input that takes this one; None: lines of text."""
+        """The kind of input that handles this one; None: lines of text."""
         kinds = (each for each in self.extras if isinstance(each, InputOptions))
         found = (each for each in kinds if each.matches(self))
         return min(found, key=lambda each: each.order, default=None)
 
     def concerns_extensions(self) -> bool:
-        """Return whether the input or the output may be something else than lines of text."""
+        """Return whether the input or the output may be something other than lines of text."""
         is_file = not locations.is_url(self.input_) and self.input_.is_file()
         is_one = is_file or (_is_stream(self.input_) and not self.input_.is_dir())
         listed = entries("translate options").values()
@@ -125,32 +143,32 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
 
     @property
     def input_name(self) -> str:
-        """Name of the input in messages."""
+        """The input's name in messages."""
         return "standard input" if str(self.input_) == "-" else str(self.input_)
 
     @property
     def writes_stream(self) -> bool:
-        """True if translations are written as they come."""
+        """Whether each translation is written as soon as it is ready."""
         return _is_stream(self.output)
 
     @property
     def reads_file(self) -> bool:
-        """True if all lines are there already."""
+        """Whether the input is a file, which has all its lines already."""
         return not _is_stream(self.input_)
 
     @property
     def are_files(self) -> bool:
-        """True if all text can be read and written again."""
+        """Whether all inputs and the output are files, which can be read and written again."""
         others = (path for _, path in self.marked("reads"))
         return not any(map(_is_stream, (self.input_, self.output, *others)))
 
     @property
     def models(self) -> list[Path]:
-        """The runs that are read."""
+        """The runs to read."""
         return [self.run, *(run for _, run in self.marked("run"))]
 
     def describe_kinds(self) -> str:
-        """Return what an input may be, with the endings of what extensions read."""
+        """Return the kinds of input, with the endings of files that extensions read."""
         read = [each.facts.get("reads") for each in entries("translate options").values()]
         *others, last = filter(None, ["lines of text", *read])
         return f"{', '.join(others)} or {last}" if others else last
@@ -165,16 +183,16 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
             options.check_output(self.output, "-o", others, self.models)
         for name, path in self.marked("writes"):
             if str(path) != "-" and path.resolve() == self.output.resolve():
-                raise UsageError(f"translate: -o and {name} are both {self.output}")
+                raise UsageError(f"translate: -o and {name} are both {self.output}; use two files")
             options.check_output(path, name, inputs, self.models)
 
 
 @declared_by(TranslateOptions)
 def translate(given: TranslateOptions) -> None:
-    """Translate text, one sentence a line; line N in is line N out.
+    """Translate text, one sentence per line; input line N becomes output line N.
 
-    Reads standard input and writes standard output by default (- means these too).
-    FILE.partial has the translations until FILE is complete; run the same command again to resume.
+    By default, it reads standard input and writes standard output. Until -o FILE is complete, its
+    lines are in FILE.partial; run the same command again to resume.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""What ``translate`` does with lines of text, or with other rows: reads, translates, writes."""
+"""How ``translate`` reads, translates and writes lines of text or other rows."""
 
 import sys
 from collections import deque
@@ -19,12 +19,7 @@ from transformer_cli.base.errors import (
 )
 from transformer_cli.base.locations import open_regular
 from transformer_cli.base.messages import bar, log, warn
-from transformer_cli.base.text_files import (
-    is_compressed,
-    is_plain,
-    open_text,
-    text_writer,
-)
+from transformer_cli.base.text_files import is_compressed, is_plain, open_text, text_writer
 from transformer_cli.cli.options import prefix_errors
 from transformer_cli.cli.process import discard_output
 from transformer_cli.cli.translate import TranslateOptions
@@ -37,18 +32,18 @@ from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.lines import bounded_lines, decode_lines
 
-_COUNTED_BYTES = 1 << 30  # a larger input's lines are not counted, as that takes seconds
+_COUNTED_BYTES = 1 << 30  # lines of a larger input are not counted: it takes seconds
 
 
 class Row(NamedTuple):
-    """What is translated as one line, and written as one: a line of text, or a table's row."""
+    """A line of text or a row of a table: it is translated and written as one line."""
 
     text: str
     """The text to translate, on one line."""
     source: str
-    """All of the row, as one line."""
+    """The whole row, as one line."""
     to_line: Callable[[str], str]
-    """Returns the line that is written, given the translation."""
+    """Returns the line to write, given the translation."""
 
 
 @dataclass(frozen=True)
@@ -59,17 +54,17 @@ class Translating:
     translator: TextTranslator[SearchEngine]
     rows: Iterator[Row]
     notes: Sequence[Notes]
-    """They look at the translations."""
+    """They inspect the translations."""
     interactive: bool = False
-    """Whether a person types the lines, and waits for each translation."""
+    """Whether a person types the lines and waits for each translation."""
 
     def write(
         self, write: Callable[[list[str], list[str]], object], watcher: Watcher, done: int = 0
     ) -> tuple[int, list[str]]:
-        """Translate and write each row after the first ``done``, which are taken already.
+        """Translate and write the rows; the caller has taken the first ``done`` rows already.
 
-        ``write`` takes the rows of a chunk as they were read, and the lines that are written of
-        them. Return the number of rows, and what the user should know of them.
+        ``write`` takes the rows of a chunk as they were read, and the lines to write for them.
+        Return the number of rows, and messages for the user about them.
         """
         translator, number = self.translator, done
         chunk_lines = 1 if self.interactive else translator.chunk_lines
@@ -101,7 +96,7 @@ class Translating:
 
 
 class InputFormat:
-    """What ``translate`` does with inputs of a kind."""
+    """How ``translate`` handles one kind of input."""
 
     def translate(self, given: TranslateOptions) -> None:
         """Check the options, load the model, translate the input and write the output."""
@@ -109,17 +104,17 @@ class InputFormat:
 
 
 class RowFormat(InputFormat):
-    """Lines of text; subclasses read what is translated as lines, such as the rows of a table."""
+    """Lines of text; subclasses read other inputs as lines, such as the rows of a table."""
 
     def read(
         self, given: TranslateOptions, source: BinaryIO, lines: Iterable[bytes]
     ) -> Iterator[Row]:
-        """Yield the rows of an open input, whose lines are also given as bytes."""
+        """Yield the rows of an open input; ``lines`` are its lines as bytes."""
         decoded = decode_lines(lines, given.input_name, given.errors)
         return (Row(text=line, source=line, to_line=str) for line in decoded)
 
     def fingerprint(self) -> dict[str, str]:
-        """Return what decides the output, by name."""
+        """Return the values that decide the output, by name."""
         return {}
 
     def translate(self, given: TranslateOptions) -> None:
@@ -129,7 +124,7 @@ class RowFormat(InputFormat):
             if given.writes_stream:
                 with _open_stream(given.output) as file:
                     show = partial(print, sep="\n", file=file, flush=job.interactive)
-                    # A bar and translations on one terminal would get in each other's way.
+                    # On one terminal, the bar and the translations would mix.
                     _write(job, lambda _, lines: show(*lines), hidden=file.isatty())
             else:
                 with self.open_output(job) as output, _describing_rest(output):
@@ -143,7 +138,7 @@ class RowFormat(InputFormat):
         with ExitStack() as stack:
             rows, interactive = stack.enter_context(self._open_rows(given))
             translator = translator or load_translator(given)
-            # Outside the output: what is noted of its lines appears only if they do.
+            # Opened before the output: notes on its lines appear only if the lines do.
             notes = [stack.enter_context(each.notes()) for each in translator.all_revisers]
             yield Translating(given, translator, rows, notes, interactive)
 
@@ -152,14 +147,14 @@ class RowFormat(InputFormat):
         """Open the input; yield its rows, and whether a person types them."""
         with open_input(given.input_) as source:
             if source.isatty():
-                end = "Ctrl-Z and Enter end" if sys.platform == "win32" else "Ctrl-D ends"
-                log(f"one sentence a line; {end}")
+                end = "Ctrl-Z and Enter" if sys.platform == "win32" else "Ctrl-D"
+                log(f"type one sentence per line; {end} to end")
             lines = bounded_lines(source, given.input_name)
             yield self.read(given, source, lines), source.isatty()
 
     @contextmanager
     def open_output(self, job: Translating) -> Iterator[Output]:
-        """Open the file of translations; take from ``job`` the rows that are translated already."""
+        """Open the output file; skip the rows of ``job`` that it has translations of."""
         options = job.options
         terms = {**job.translator.settings_fingerprint, "errors": options.errors}
         for each in options.extras:
@@ -172,7 +167,7 @@ class RowFormat(InputFormat):
             with self._open_rows(options) as (rows, _):
                 yield from (row.source for row in rows)
 
-        # Further outputs are not kept, so neither are the translations that they belong to.
+        # Other outputs cannot be resumed, so neither can their translations.
         keep = options.are_files and not options.marked("writes")
         with output_file(options.output, terms, read_again() if keep else None) as output:
             deque(islice(job.rows, output.kept), maxlen=0)
@@ -180,7 +175,7 @@ class RowFormat(InputFormat):
 
 
 def open_format(given: TranslateOptions) -> InputFormat:
-    """Return what translates the input: lines of text, or what an extension reads."""
+    """Return the format that translates the input: lines of text, or an extension's format."""
     if (kind := given.kind) is not None:
         return kind.open(given)
     check_is_text(given.input_, given.describe_kinds())
@@ -188,25 +183,23 @@ def open_format(given: TranslateOptions) -> InputFormat:
 
 
 def load_translator(options: TranslateOptions) -> TextTranslator[SearchEngine]:
-    """Load the run's model, to search as the options say."""
+    """Load the run's model, with the search that the options ask for."""
     run, checkpoint = RunDirectory(options.run), options.checkpoint
     compute = loading.ComputeOptions(
-        options.engine, options.device, options.precision, options.threads, options.beam_size
+        options.engine, options.device, options.precision, options.threads, options.search
     )
     needs = list(dict(options.marked("torch")))
-    has_scores = bool(options.marked("scores"))  # which other engines have, but others
+    has_scores = bool(options.marked("scores"))  # other engines give other scores
     engine = loading.choose_engine(run, compute, needs, prefers_torch=has_scores)
     if run.only_engine and checkpoint != "best":
         raise UsageError(
-            f"--checkpoint {checkpoint}: {run.path} holds one exported model; leave it out, "
-            "or name the run that it was made of"
+            f"--checkpoint {checkpoint}: {run.path} holds one exported model; leave the option "
+            "out, or give the run that the model was exported from"
         )
     is_named = compute.engine not in ("auto", "torch")
     with prefix_errors(f"--engine {compute.engine}: ") if is_named else nullcontext():
         translator = loading.load_translator(run, checkpoint, replace(compute, engine=engine))
-    keys = type(translator.decoding).model_fields  # those that have an option are taken from it
-    settings = {key: getattr(options, key) for key in keys if hasattr(options, key)}
-    return options.prepare(translator.with_search(max_length=options.max_length, **settings))
+    return options.prepare(translator.with_search(max_length=options.max_length, **options.search))
 
 
 def _write(
@@ -215,7 +208,7 @@ def _write(
     done: int = 0,
     hidden: bool = False,
 ) -> None:
-    """Translate and write the rows under a bar; report what the user should know of them."""
+    """Translate and write the rows with a progress bar; log what the user should know."""
     with bar(None, "translating", " lines", done, hidden or job.interactive) as shown:
         if not shown.disable:
             shown.total = count_lines(job.options)
@@ -229,7 +222,7 @@ def _write(
 
 @contextmanager
 def _describing_rest(output: Output) -> Iterator[None]:
-    """Say how many lines are kept, if there is an error."""
+    """If there is an error, report how many lines are kept."""
     try:
         yield
     except BaseException as error:
@@ -243,7 +236,7 @@ def _describing_rest(output: Output) -> Iterator[None]:
 
 
 def count_lines(options: TranslateOptions) -> int | None:
-    """Return how many lines the input has; None: counting them would take long or is impossible."""
+    """Return how many lines the input has; None: counting takes too long or is impossible."""
     path = options.input_
     if not (options.reads_file and is_plain(path)) or path.stat().st_size > _COUNTED_BYTES:
         return None
@@ -256,10 +249,10 @@ def count_lines(options: TranslateOptions) -> int | None:
 
 @contextmanager
 def open_input(path: Path, option: str = "-i") -> Iterator[BinaryIO]:
-    """Open standard input, or a file, which may be compressed; ``option`` names it."""
+    """Open standard input or a file, which may be compressed; ``option`` names it in errors."""
     if str(path) == "-":
         if sys.stdin is None:  # as after `<&-` in a shell
-            raise InputError(f"standard input is closed; name a file with {option}")
+            raise InputError(f"standard input is closed; give a file with {option}")
         yield sys.stdin.buffer
         return
     try:
@@ -273,10 +266,10 @@ def open_input(path: Path, option: str = "-i") -> Iterator[BinaryIO]:
 
 @contextmanager
 def _open_stream(path: Path) -> Iterator[TextIO]:
-    """Open standard output, a device or a pipe, compressed if its name says so."""
+    """Open standard output, a device or a pipe; compress the text if its name says so."""
     if str(path) == "-":
         if sys.stdout is None:
-            raise InputError("standard output is closed; name a file with -o")
+            raise InputError("standard output is closed; give a file with -o")
         sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
         try:
             yield sys.stdout

@@ -16,7 +16,7 @@ with lazy_imports():
 
 @dataclass(frozen=True)
 class VocabOptions(CommandOptions):
-    """What ``vocab`` is given."""
+    """The options of ``vocab``."""
 
     config: options.Config
     run_dir: options.RunDir = None
@@ -26,11 +26,10 @@ class VocabOptions(CommandOptions):
 
 @declared_by(VocabOptions)
 def vocab(given: VocabOptions) -> None:
-    """Build the vocabularies or subword models of an experiment.
+    """Prepare the text: build the tokenizers and encode the training text.
 
-    Finds or fetches the corpus, learns from its training side, writes the tokenizer and the encoded
-    training text into the run directory and prints a summary. `train` does this by itself where it
-    is missing.
+    It writes both into the run directory and prints a summary. train does the same if you have not
+    run vocab.
 
     \b
     Example:

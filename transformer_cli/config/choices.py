@@ -1,4 +1,4 @@
-"""Choices of the command line that are no part of an experiment, and metrics. Light to import."""
+"""Command-line choices that are not part of an experiment, and metrics. It is quick to import."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -6,29 +6,29 @@ from typing import Literal
 DeviceName = Literal["auto", "cpu", "cuda", "mps"]
 PrecisionName = Literal["auto", "float32", "bfloat16"]
 DecodingErrors = Literal["strict", "replace"]
-# Of a model that only translates.
+# For translating only.
 SearchPrecisionName = Literal["auto", "float32", "bfloat16", "int8"]
 Quantization = Literal[
     "float32", "float16", "bfloat16", "int16", "int8", "int8_float16", "int8_bfloat16"
 ]
 
 LONGEST_SOURCE = 1024
-"""Most tokens of a line that is translated as one: attention's cost grows with their square."""
+"""Maximum tokens of a line that is translated whole: attention's cost grows with their square."""
 HIGHEST_PENALTY = 100.0
-"""Highest length penalty, far above any use: 1 compares means over tokens, nearly."""
+"""Maximum length penalty, far above any useful one: 1 almost compares means over tokens."""
 LARGEST_BEAM = 1000
-"""Memory grows with the beam. A line of 1,024 tokens with this one takes gigabytes already."""
+"""Maximum beam size. Memory grows with it: a line of 1,024 tokens takes gigabytes with this one."""
 MOST_BATCH_TOKENS = 2**20
-"""Source tokens that are searched at once: what they need has to fit into memory."""
+"""Maximum source tokens that are searched at once: their search must fit into memory."""
 MOST_THREADS = 4096
-"""CPU threads that may be asked for. Of a billion, what makes them ends the whole process."""
+"""Maximum CPU threads. With a billion, the library that starts them ends the whole process."""
 
 # --- metrics of translations ----------------------------------------------------------------------
 
 DEFAULT_TOKENIZER = "13a"
-TokenizerName = Literal["none", "13a", "intl", "char", "zh", "ja-mecab", "ko-mecab"]  # of BLEU
-# What a best checkpoint may be chosen by, as settings name it, and as it is recorded: by lowercased
-# BLEU where translations are lowercased. evaluation/best_checkpoint.py chooses.
+TokenizerName = Literal["none", "13a", "intl", "char", "zh", "ja-mecab", "ko-mecab"]  # for BLEU
+# The scores that can choose the best checkpoint, in settings and in records. Records name
+# lowercased BLEU if translations are lowercased. See evaluation/best_checkpoint.py.
 SelectName = Literal["bleu", "chrf", "loss"]
 RankName = Literal["bleu", "bleu_lc", "chrf", "loss"]
 
@@ -38,16 +38,16 @@ class Metric:
     """A metric of a model."""
 
     name: str  # its key in records and reports
-    label: str  # what people call it, in tables and charts
-    is_of_text: bool = True  # or else of the model's probabilities
-    short: str = ""  # its label where BLEU stands before it
+    label: str  # its name in tables and charts
+    is_of_text: bool = True  # otherwise, it scores the model's probabilities
+    short: str = ""  # its label after BLEU
     higher_is_better: bool = True
-    needs_case: bool = False  # it says nothing new of a script without large and small letters
-    is_first: bool = False  # logs show it at each validation, and compare tests its differences
+    needs_case: bool = False  # it adds nothing for a script without capital letters
+    is_first: bool = False  # logs show it at each validation, and compare tests differences in it
     is_thorough: bool = False  # only evaluate and report measure it, as it takes seconds
 
     def rank(self, score: float) -> float:
-        """Return a number that is the higher, the better."""
+        """Return a number that is higher for a better score."""
         return score if self.higher_is_better else -score
 
 
@@ -59,9 +59,9 @@ METRICS = {
         Metric("bleu_lc", "BLEU lowercased", short="lowercased", needs_case=True, is_first=True),
         # Popović 2015.
         Metric("chrf", "chrF"),
-        # Snover et al. 2006: edits to a hundred reference words.
+        # Snover et al. 2006: edits per hundred reference words.
         Metric("ter", "TER", higher_is_better=False, is_thorough=True),
         Metric("loss", "loss", is_of_text=False, higher_is_better=False),
     )
 }
-"""By their names, which all that scores, compares or shows reads."""
+"""All metrics by name, for all code that scores, compares or shows."""

@@ -15,13 +15,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from transformer_cli.base.locations import fetched_from
-from transformer_cli.config.sections import (
-    FilePath,
-    Kinds,
-    Language,
-    Section,
-    setting,
-)
+from transformer_cli.config.sections import FilePath, Kinds, Language, Section, setting
 
 _SHA256 = "^[0-9A-Fa-f]{64}$"
 
@@ -48,8 +42,7 @@ class TextFiles(Section):
         | None
     ) = setting(
         None,
-        "SHA-256 of the file or archive that is fetched, if a path is an https:// URL; of two, a "
-        "list, src's first",
+        "SHA-256 of an https:// file; for two URLs, a list with src's first",
     )
 
     @model_validator(mode="after")
@@ -63,7 +56,7 @@ class TextFiles(Section):
 
     @model_serializer(mode="wrap")
     def _as_given(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # A pair of files is two paths, as it was before there were other formats.
+        # A pair of files is recorded as two paths, as it was before there were other formats.
         settings: dict[str, Any] = dump(self)
         fields = type(self).model_fields
         keys = sorted(settings, key="sha256".__eq__)  # last
@@ -71,16 +64,15 @@ class TextFiles(Section):
 
     @property
     def sums(self) -> tuple[str | None, str | None]:
-        """What is fetched for the source and for the target must have."""
+        """The SHA-256 that fetched files of the source and the target must have; None: any."""
         return (self.sha256[0], self.sha256[-1]) if self.sha256 else (None, None)
 
 
 class FilePair(TextFiles):
     """Two aligned text files: line n of one translates line n of the other.
 
-    Relative paths start from the directory that the command is run in. A path may be the URL of an
-    object, as in s3://bucket/train.de, or of the web; and continue into a zip archive, as in
-    https://host/de-en.txt.zip/*.de.
+    Relative paths start from the working directory. A path may be a URL, e.g. s3://bucket/train.de
+    or https://host/train.de. It may lead into a zip archive, e.g. https://host/de-en.txt.zip/*.de.
     """
 
     src: FilePath = Field(description="path of the source side")
@@ -88,13 +80,13 @@ class FilePair(TextFiles):
 
 
 class DataSection(Section):
-    """The settings of the data of a kind."""
+    """The settings of one kind of data."""
 
     place = "data"
 
     kind: str
-    src_lang: Language = Field(description="source language, as in 'de'")
-    tgt_lang: Language = Field(description="target language, as in 'en'")
+    src_lang: Language = Field(description="source language, e.g. de, pt-BR or zh_TW")
+    tgt_lang: Language = Field(description="target language")
 
 
 class GermanEnglish(DataSection):
@@ -106,12 +98,12 @@ class GermanEnglish(DataSection):
     @model_validator(mode="after")
     def _two_languages(self) -> Self:
         if self.src_lang == self.tgt_lang:
-            raise ValueError(f"tgt_lang: '{self.tgt_lang}' is src_lang too; they must differ")
+            raise ValueError(f"tgt_lang: '{self.tgt_lang}' is also src_lang; they must differ")
         return self
 
 
 class ToyData(GermanEnglish):
-    """The toy captions under data/toy: made by a grammar, for experiments of minutes."""
+    """The toy captions in data/toy: made by a grammar, for experiments of a few minutes."""
 
     kind: Literal["toy"]
 
@@ -130,7 +122,7 @@ class FilesData(DataSection):
     def _split_names_are_free(self) -> Self:
         for name in ("train", "val"):
             if name in self.test:
-                raise ValueError(f"test.{name}: the name '{name}' is taken; call it something else")
+                raise ValueError(f"test.{name}: the name '{name}' is taken; use another name")
         return self
 
 

@@ -1,4 +1,4 @@
-"""Differences between configurations."""
+"""Differences between configs."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -6,15 +6,14 @@ from dataclasses import dataclass, field
 
 from pydantic_core import to_jsonable_python
 
-from transformer_cli.base import registry
 from transformer_cli.config.schema import Config
-from transformer_cli.config.sections import Section
+from transformer_cli.config.sections import Section, list_fields
 from transformer_cli.config.setting_tree import Keys, join_keys
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A setting with two values, as YAML has them; None is null, or that there is no such key."""
+    """A setting with two values, as in YAML; None: null, or the key does not exist."""
 
     key: str
     old: object
@@ -27,12 +26,12 @@ class Difference:
 
 
 def as_yaml(value: object) -> str:
-    """Return a value as it stands in a message."""
+    """Return a value as messages show it."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def differences(old: Config, new: Config) -> list[Difference]:
-    """Return the settings that differ, each by its dotted key, in the schema's order."""
+    """Return the settings that differ, with their dotted keys, in the schema's order."""
     found = []
     for keys, values in _differing([old, new]):
         facts = {*_facts(old, keys), *_facts(new, keys)}
@@ -43,28 +42,27 @@ def differences(old: Config, new: Config) -> list[Difference]:
 
 
 def differing_settings(configs: Sequence[Config]) -> dict[str, list[object]]:
-    """Return the values of the settings that are not the same in all configurations.
+    """Return the values of the settings that are not the same in all configs.
 
-    By the dotted key, in the schema's order; one a configuration, None if there is no such key.
+    Map each dotted key, in the schema's order, to a value for each config; None: it has no such
+    key.
     """
     return {join_keys(keys): values for keys, values in _differing(configs)}
 
 
 def _differing(configs: Sequence[Config]) -> Iterator[tuple[Keys, list[object]]]:
     records = [config.model_dump(mode="json") for config in configs]
-    # A record lacks a key that an extension adds if it is at its default.
-    for name, entry in registry.entries("setting").items():
-        place, _, key = name.rpartition(".")
-        sections = [record[place] for record in records]
-        if any(key in section for section in sections):
-            default = to_jsonable_python(entry.load().model_fields[key].get_default())
-            for section in sections:
-                section.setdefault(key, default)
+    # A record lacks an extension's key if it has its default value.
+    for place, section in (each for config in configs for each in config):
+        added = list_fields(section.mixins) if isinstance(section, Section) else {}
+        for key, added_field in added.items():
+            for record in records:
+                record[place].setdefault(key, to_jsonable_python(added_field.get_default()))
     return _below((), records)
 
 
 def _below(keys: Keys, values: Sequence[object]) -> Iterator[tuple[Keys, list[object]]]:
-    # Of lists of sections, each has its own differences, if none was added or removed.
+    # Lists of sections are compared section by section, if none was added or removed.
     lists = [value for value in values if isinstance(value, list)]
     are_alike = len(lists) == len(values) and len({len(each) for each in lists}) == 1
     if are_alike and all(isinstance(item, dict) for each in lists for item in each):
@@ -80,7 +78,7 @@ def _below(keys: Keys, values: Sequence[object]) -> Iterator[tuple[Keys, list[ob
 
 
 def _facts(config: Config, keys: Keys) -> Iterator[str]:
-    """Yield what the field of a setting, and those of the sections around it, are marked as."""
+    """Yield the marks of a setting's field, and of the sections around it."""
     section: object = config
     for key in keys:
         if not isinstance(section, Section) or key not in type(section).model_fields:

@@ -1,12 +1,12 @@
-"""Names of languages, in BCP 47 (zh-Hant-TW) or POSIX form (zh_TW, sr@latin): one form for all."""
+"""Bring names of languages, in BCP 47 (zh-Hant-TW) or POSIX form (zh_TW, sr@latin), to one form."""
 
 import re
 
 PATTERN = r"^[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8}){0,3}(\.[A-Za-z0-9-]+)?(@[A-Za-z]{2,16})?$"
 LONGEST = 35
-"""Characters; enough for a language, a script, a region and variants."""
+"""Maximum characters: enough for a language, a script, a region and variants."""
 
-# ISO 639-2 and 639-3 of languages whose translations are scored in a way of their own.
+# ISO 639-2 and 639-3 codes of languages whose translations are scored in a special way.
 _SHORT_CODES = {
     **dict.fromkeys(("zho", "chi", "cmn"), "zh"),
     **dict.fromkeys(("bod", "tib"), "bo"),
@@ -16,8 +16,8 @@ _SHORT_CODES = {
 }
 _SCRIPT_MODIFIERS = {"latin": "Latn", "cyrillic": "Cyrl", "devanagari": "Deva", "arabic": "Arab"}
 _SCRIPT_MODIFIERS |= {"latn": "Latn", "ijekavianlatin": "Latn"}
-# Languages and scripts (ISO 15924) without spaces between words, and without capital letters.
-# Unicode has capitals of the Georgian script, with which no text begins a sentence.
+# Languages and scripts (ISO 15924) without spaces between words, then those without capital
+# letters. Unicode has Georgian capitals, but no text begins a sentence with one.
 _SPACELESS = "bo dz ja km lo my th yue zh Khmr Laoo Mymr Thai Tibt"
 _CASELESS = (
     f"{_SPACELESS} am ar as bn ckb fa gu he hi ka kn ko ml mr ne or pa ps sa sd si ta te ti ug ur "
@@ -27,7 +27,7 @@ _CASED = ("Armn", "Cyrl", "Grek", "Latn")
 
 
 def normalize_language(name: str) -> str | None:
-    """Return a language's name in BCP 47's usual form, as in 'sr-Latn'; None: it is no such name.
+    """Return a language's name in the usual form of BCP 47, e.g. 'sr-Latn'; None: invalid name.
 
     A character set ('.UTF-8') is dropped.
     """
@@ -39,7 +39,7 @@ def normalize_language(name: str) -> str | None:
     modifier = modifier.lower()
     if modifier in _SCRIPT_MODIFIERS:
         parts.insert(0, _SCRIPT_MODIFIERS[modifier])
-    elif 5 <= len(modifier) <= 8:  # as variants have, so not 'euro'
+    elif 5 <= len(modifier) <= 8:  # the length of variants, so not 'euro'
         parts.append(modifier)
     return "-".join((language.lower(), *parts))
 
@@ -51,27 +51,24 @@ def _normalize_subtag(part: str) -> str:
 
 
 def base_language(name: str) -> str:
-    """Return a language's code without script and region: 'zh' of 'zh-TW', 'zh_Hans' and 'cmn'."""
+    """Return a language's code without script and region: 'zh' for 'zh-TW', 'zh_Hans' and 'cmn'."""
     code = re.split(r"[-_.@]", name.strip(), maxsplit=1)[0].lower()
     return _SHORT_CODES.get(code, code)
 
 
 def script_code(name: str) -> str | None:
-    """Return the script that a language's name has, as in 'Latn' of 'sr@latin'; None: it has none.
-
-    Scripts are those of ISO 15924.
-    """
+    """Return the ISO 15924 script in a language's name, e.g. 'Latn' in 'sr@latin'; None: none."""
     _, *parts = (normalize_language(name) or "").split("-")
     return next((part for part in parts if len(part) == 4 and part.isalpha()), None)
 
 
 def has_spaces(name: str) -> bool:
-    """Return whether a language has spaces between words; true of an unknown one."""
+    """Return whether a language has spaces between words; True for an unknown one."""
     return _script_or_language(name) not in _SPACELESS.split()
 
 
 def has_case(name: str) -> bool:
-    """Return whether a language has capital letters; true of an unknown one."""
+    """Return whether a language has capital letters; True for an unknown one."""
     return _script_or_language(name) not in _CASELESS.split()
 
 

@@ -1,7 +1,7 @@
-"""The settings of an experiment: every key that a YAML file may have, with its unit and default.
+"""The settings of an experiment: every key that a config may have, with its unit and default.
 
-Where a default is a number from the literature, its source is "Attention Is All You Need"
-(Vaswani et al. 2017) unless the field says otherwise.
+Defaults from the literature are from "Attention Is All You Need" (Vaswani et al. 2017), unless the
+field says otherwise.
 """
 
 import math
@@ -9,14 +9,9 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, PositiveFloat, SerializeAsAny, model_validator
 
-from transformer_cli.config.choices import (
-    HIGHEST_PENALTY,
-    LARGEST_BEAM,
-    MOST_BATCH_TOKENS,
-    SelectName,
-    TokenizerName,
-)
+from transformer_cli.config.choices import SelectName, TokenizerName
 from transformer_cli.config.data_schema import DataConfig
+from transformer_cli.config.decoding_schema import DecodingConfig
 from transformer_cli.config.sections import (
     Count,
     CountOrZero,
@@ -44,10 +39,10 @@ class ModelConfig(Section):
     attention_dropout: DropoutRate = setting(0.0, "dropout of attention weights")
     activation_dropout: DropoutRate = setting(0.0, "dropout after the feed-forward activation")
     norm: Literal["pre", "post"] = setting(
-        "pre", "normalisation before each sublayer, or after it as in the paper"
+        "pre", "normalization before each sublayer, or after it as in the paper"
     )
     norm_kind: Literal["layernorm", "rmsnorm"] = setting(
-        "layernorm", "kind of normalisation; rmsnorm has no mean (Zhang et al. 2019)"
+        "layernorm", "kind of normalization; rmsnorm has no mean (Zhang et al. 2019)"
     )
     positions: Literal["sinusoidal", "learned"] = setting(
         "sinusoidal", "position encoding; learned positions limit the input's length"
@@ -83,11 +78,11 @@ class Schedule(Section):
     """The learning rate by optimizer step."""
 
     kind: str
-    if TYPE_CHECKING:  # a field of each kind, in an order of its own
+    if TYPE_CHECKING:  # each kind has this field, at its own position
         warmup: int
 
     def rate(self, step: int, total_steps: int, d_model: int) -> float:
-        """Return the learning rate of a step, counted from 1, of so many."""
+        """Return the learning rate of a step, counted from 1, out of ``total_steps``."""
         raise NotImplementedError
 
 
@@ -105,13 +100,13 @@ class NoamSchedule(Schedule):
 
 
 class PeakSchedule(Schedule):
-    """A schedule that rises to a peak in a straight line."""
+    """A schedule that rises linearly to a peak."""
 
     if TYPE_CHECKING:
         peak: float
 
     def rate(self, step: int, total_steps: int, d_model: int) -> float:
-        """Return the rate: on the line during the warm-up, then a ``share`` of the peak."""
+        """Return the rate: linear during the warm-up, then a ``share`` of the peak."""
         if step < self.warmup:
             return self.peak * step / self.warmup
         done = min(1.0, (step - self.warmup) / max(1, total_steps - self.warmup))
@@ -120,7 +115,7 @@ class PeakSchedule(Schedule):
     def share(self, step: int, done: float) -> float:
         """Return the share of the peak at a step after the warm-up.
 
-        ``done`` is the share of the steps from the warm-up to the last one that are completed.
+        ``done`` is the completed share of the steps after the warm-up.
         """
         raise NotImplementedError
 
@@ -137,7 +132,7 @@ class ConstantSchedule(PeakSchedule):
 
 
 class InverseSqrtSchedule(PeakSchedule):
-    """A linear rise to ``peak``, then peak * sqrt(warmup / step): Noam by its highest rate."""
+    """A linear rise to ``peak``, then peak * sqrt(warmup / step): Noam, given by its peak."""
 
     kind: Literal["inverse_sqrt"]
     peak: PositiveFloat = Field(description=_PEAK)
@@ -183,7 +178,7 @@ class TrainingConfig(Section):
 
     place = "training"
     average: ClassVar[str | None] = None
-    """The name of an extension's average of the weights, whose mixin this is of."""
+    """The name of an extension's average of the weights; the extension's mixin sets it."""
 
     epochs: Count = setting(10, "passes over the training text", may_change=True)
     max_steps: Count | None = setting(
@@ -199,10 +194,8 @@ class TrainingConfig(Section):
         AfterValidator(lambda parts: sorted(set(parts))),
     ] = setting(
         [],
-        "one or two parts of the model whose weights stay as they are; needs init. "
-        "embeddings: those of tokens on both sides, and learned positions. An output layer's "
-        "matrix that is tied to them is frozen too; its bias, and an untied output layer, never "
-        "are",
+        "one or two parts of the model whose weights don't change; needs init. embeddings "
+        "include learned positions and a tied output matrix, but no output bias",
     )
     label_smoothing: Probability = setting(0.1, "probability spread over the wrong target tokens")
     rdrop_alpha: Annotated[float, Field(ge=0.0, le=1e6)] = setting(
@@ -212,16 +205,15 @@ class TrainingConfig(Section):
     )
     ema_decay: Annotated[float, Field(gt=0.0, lt=1.0)] | None = setting(
         None,
-        "decay of an exponential moving average of the weights (Polyak and Juditsky "
-        "1992), at first (step + 1) / (step + 10); the average is validated and saved. null: no "
-        "average",
+        "decay of an exponential moving average of the weights (Polyak and Juditsky 1992), which "
+        "is validated and saved; null: no average",
     )
     schedule: ScheduleConfig = setting(NoamSchedule(kind="noam"), "learning rate by optimizer step")
     optimizer: Literal["adam", "muon"] = setting(
         "adam",
-        "what updates the weights. muon (Jordan et al. 2024): the matrices of encoder "
-        "and decoder layers by orthogonalised momentum, all other weights by Adam, at the rates "
-        "of one schedule",
+        "muon (Jordan et al. 2024) updates the matrices of encoder and decoder layers with "
+        "orthogonalized momentum, and all other weights with Adam; both use the rates of the "
+        "schedule",
     )
     muon_momentum: Probability = setting(0.95, "Muon's momentum")
     betas: Annotated[tuple[Probability, Probability], Field(strict=False)] = setting(
@@ -231,8 +223,8 @@ class TrainingConfig(Section):
     clip_norm: PositiveFloat | None = setting(1.0, "maximum gradient norm; null: no clipping")
     skip_nonfinite: CountOrZero = setting(
         0,
-        "maximum steps that may be skipped in a whole training because the loss or "
-        "gradient is not finite; one more is an error",
+        "steps that may be skipped because the loss or gradient is not finite; one more is an "
+        "error",
         may_change=True,
     )
     validate_every: Count | None = setting(
@@ -245,13 +237,12 @@ class TrainingConfig(Section):
         may_differ=True,
     )
     keep_last: Count = setting(
-        2, "newest checkpoints to keep, beside the best one", may_change=True, may_differ=True
+        2, "newest checkpoints to keep, besides the best one", may_change=True, may_differ=True
     )
     select: SelectName | None = setting(
         None,
-        "what the best checkpoint is chosen by, and patience counts: validation BLEU "
-        "(lowercased, if translations are), chrF or loss. null: chrf if the target language sets "
-        "no spaces between words, else bleu",
+        "validation score by which the best checkpoint is chosen; null: chrf if the target "
+        "language has no spaces between words, else bleu",
     )
     patience: Count | None = setting(
         None,
@@ -261,7 +252,7 @@ class TrainingConfig(Section):
 
     @property
     def has_average(self) -> bool:
-        """Whether an average of the weights is validated and saved in their place."""
+        """Whether an average of the weights is validated and saved instead of the weights."""
         return self.ema_decay is not None or self.average is not None
 
 
@@ -270,28 +261,7 @@ class EvaluationConfig(Section):
 
     tokenize: TokenizerName | None = setting(
         None,
-        "sacreBLEU's tokenizer for BLEU. null: by the target language: zh for Chinese, "
-        "ja-mecab for Japanese and ko-mecab for Korean, if they are installed, char where words "
-        "have no spaces between them, else 13a",
-    )
-
-
-class DecodingConfig(Section):
-    """Search, unless the command line overrides it."""
-
-    beam_size: Annotated[int, Field(gt=0, le=LARGEST_BEAM)] = setting(
-        1, "beam size; 1 is greedy search"
-    )
-    length_penalty: Annotated[float, Field(ge=0.0, le=HIGHEST_PENALTY)] = setting(
-        0.6,
-        "alpha of Wu et al. 2016 (GNMT), equation 14: a higher value prefers longer "
-        "translations, 0 uses log-probabilities alone; beam search only",
-    )
-    batch_tokens: Annotated[int, Field(gt=0, le=MOST_BATCH_TOKENS)] = setting(
-        8192, "maximum source tokens in a batch, padding included, times the beam size"
-    )
-    max_length_ratio: Annotated[float, Field(gt=0.0, le=100.0)] = setting(
-        2.0, "maximum output length as a multiple of the source's tokens, plus 10"
+        "sacreBLEU's tokenizer for BLEU; null: depends on the target language (docs/data.md)",
     )
 
 
@@ -318,13 +288,13 @@ class Config(Section):
         frozen = self.training.freeze
         if self.training.optimizer == "muon" and {"encoder", "decoder"} <= set(frozen):
             raise ValueError(
-                "training.optimizer: muon updates the matrices of encoder and decoder, and both "
+                "training.optimizer: muon updates the matrices of encoder and decoder, but both "
                 "are frozen; use adam"
             )
         if frozen and self.init is None:
             raise ValueError(
-                "training.freeze: random weights would stay random; needs init, the run that they "
-                "are taken from"
+                "training.freeze: random weights would stay random; set init to the run that has "
+                "the weights"
             )
         if len(frozen) == 3:
             raise ValueError("training.freeze: all three parts are frozen; leave one out to train")

@@ -1,23 +1,23 @@
-"""What all sections of the settings share: their base class, kinds, and the types of their values.
+"""What all sections of the settings share: the base class, kinds, and the types of values.
 
-Extensions add to the settings in two ways. A section with a ``kind`` has further kinds, each with a
-class of its own; and a section of the core has further keys, which are the fields of a mixin::
+Extensions add to the settings in two ways. They add kinds to a section with a ``kind``, each with
+its own class; and they add keys to a section of the core, as the fields of a mixin::
 
     provides = {
         "corpus": {"mine": {"settings": "settings:MineConfig", ...}},
-        "setting": {"tokenizer.shout": {"load": "settings:ShoutSettings"}},
+        "tokenizer settings": {"shout": {"load": "settings:ShoutSettings"}},
     }
 
     class ShoutSettings(Section):
-        shout: int = setting(0, "exclamation marks behind each line")
+        shout: int = setting(0, "exclamation marks after each line")
 
-Both are imported when a configuration uses them. A section whose ``shout`` differs from the
-default is an instance of the mixin as well as of its own class; any other is not, and its records
-do not have the key.
+Both are imported when a config uses them. If ``shout`` differs from its default, the section is an
+instance of the mixin and of its own class. Otherwise it is only an instance of its own class, and
+its records do not have the key.
 """
 
 import os.path
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, get_args
@@ -34,6 +34,7 @@ from pydantic import (
     WrapValidator,
     model_validator,
 )
+from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, core_schema
 
 from transformer_cli.base import registry
@@ -43,7 +44,7 @@ from transformer_cli.base.locations import is_url, text_path
 from transformer_cli.config import languages
 from transformer_cli.config.setting_tree import describe_value
 
-# Bounds far beyond what can be computed with, below those of the numbers that libraries take.
+# Bounds far above what any machine can compute, and below the limits of the libraries.
 Count = Annotated[int, Field(gt=0, lt=2**31)]
 CountOrZero = Annotated[int, Field(ge=0, lt=2**31)]
 Width = Annotated[int, Field(gt=0, le=2**20)]
@@ -58,44 +59,50 @@ Language = Annotated[
 
 
 def setting(
-    default: Any, description: str | None, *, may_change: bool = False, may_differ: bool = False
+    default: Any,
+    description: str | None,
+    *,
+    may_change: bool = False,
+    may_differ: bool = False,
+    option: tuple[str, str] | None = None,
 ) -> Any:
-    """Return the field of a setting that need not be given.
+    """Return the field of an optional setting.
 
     Args:
-        default: its value then.
-        description: what it is and its unit; a section has its docstring instead.
-        may_change: weights do not depend on it, apart from how long training goes on, so a
-            training can be resumed with another value. docs/configuration.md says what it does.
-        may_differ: runs that differ in nothing else are of one group, of which ``compare`` gives
-            a mean.
+        default: its default value.
+        description: what it is, with its unit; None for a section, which has its docstring.
+        may_change: weights do not depend on it, except through the length of the training, so a
+            run can be resumed with another value. docs/configuration.md says what it does.
+        may_differ: runs that differ only in such settings form a group, and ``compare`` gives
+            the group's mean.
+        option: the metavar and the help of the setting's option, for a search setting.
     """
-    facts = {"may_change": may_change, "may_differ": may_differ}
-    given: Any = {name: True for name, value in facts.items() if value} or None
+    facts = {"may_change": may_change, "may_differ": may_differ, "option": option}
+    given: Any = {name: value for name, value in facts.items() if value} or None
     return Field(default, description=description, json_schema_extra=given)
 
 
 class Section(BaseModel):
-    """A part of the configuration: unknown keys are refused, values do not change once read."""
+    """A part of the config; it rejects unknown keys, and its values never change once read."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, validate_default=True, strict=True, allow_inf_nan=False
     )
     place: ClassVar[str | None] = None
-    """What the names of keys that extensions add begin with, "tokenizer" say; None: none can be."""
+    """The interface of extensions that add keys is "PLACE settings"; None: none can add any."""
     mixins: ClassVar[tuple[type["Section"], ...]] = ()
-    """What has the keys that extensions add, of those of this section that are used."""
+    """The extensions' classes that its added keys come from."""
 
     @model_validator(mode="wrap")
     @classmethod
     def _with_added_keys(cls, values: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
-        added = _find_added(cls, values.keys()) if isinstance(values, dict) else {}
-        if not added:
+        mixins = _find_mixins(cls, values.keys()) if isinstance(values, dict) else []
+        if not mixins:
             return validate(values)
-        made: Self = _extend(cls, added.values()).model_validate(values)
+        made: Any = _mix(cls, *mixins).model_validate(values)
         # Equal settings have equal classes and records, whether or not a default is written out.
-        fields = type(made).model_fields
-        unused = {key for key in added if getattr(made, key) == fields[key].get_default()}
+        added = [each for each in list_fields(mixins).items() if each[0] in values]
+        unused = {key for key, field in added if getattr(made, key) == field.get_default()}
         rest = {key: value for key, value in values.items() if key not in unused}
         return cls.model_validate(rest) if unused else made
 
@@ -108,28 +115,27 @@ class Section(BaseModel):
         return handler(schema if whole is cls else whole.__pydantic_core_schema__)
 
     def check_with(self, config: Any) -> None:
-        """Raise ValueError, which begins with a dotted key, if ``config`` does not fit the section.
+        """Raise ValueError if ``config`` does not fit; its message starts with a dotted key.
 
         Subclasses and mixins that have something to check call ``super().check_with(config)``.
         """
 
     def fingerprint(self, **which: Any) -> str:
-        """Return the SHA-256 of the settings, by ``model_dump``'s ``include`` and ``exclude``.
+        """Return the SHA-256 of the settings; ``which``: ``model_dump``'s ``include``, ``exclude``.
 
-        Settings at their defaults are left out, so a setting that a later version adds changes no
-        sum that an earlier one has recorded. Use this for every sum of settings.
+        Settings at their defaults are left out, so a setting that a later version adds does not
+        change recorded checksums. Use this for every checksum of settings.
         """
         return sum_json(self.model_dump(mode="json", exclude_defaults=True, **which))
 
 
-def _extend(section: type[Section], entries: Collection[registry.Entry]) -> Any:
-    """Return a section's class with the fields of the extensions' mixins."""
-    return _mix(section, *sorted({entry.load() for entry in entries}, key=repr))
-
-
 @cache  # so that equal settings are of one class
 def _mix(section: type[Section], *mixins: type[Section]) -> type[Section]:
-    # A mixin's fields come last, so that those of the core are in one order in all records.
+    """Return a section's class with the added fields of the extensions' mixins."""
+    if not mixins:
+        return section
+
+    # A mixin's fields come last, so the core's fields have the same order in all records.
     def reduce(self: Section) -> tuple[Any, ...]:
         return _restore, (section, mixins, self.__getstate__())
 
@@ -138,20 +144,29 @@ def _mix(section: type[Section], *mixins: type[Section]) -> type[Section]:
 
 
 def _restore(section: type[Section], mixins: tuple[type[Section], ...], state: Any) -> Section:
-    """Return a pickled section whose class was made here."""
+    """Return a pickled section whose class ``_mix`` made."""
     made = _mix(section, *mixins)
     restored = made.__new__(made)
     restored.__setstate__(state)
     return restored
 
 
-def _find_added(section: type[Section], keys: Collection[str]) -> dict[str, registry.Entry]:
-    """Return the entries of those of ``keys`` that extensions add to a section."""
-    if section.place is None:
-        return {}
-    unknown = {key: f"{section.place}.{key}" for key in keys if key not in section.model_fields}
-    found = {key: registry.find("setting", name) for key, name in unknown.items()}
-    return {key: entry for key, entry in found.items() if entry and _fits(entry, section)}
+def _find_mixins(section: type[Section], keys: Collection[str]) -> list[type[Section]]:
+    """Return the mixins that add any of ``keys`` to a section."""
+    unknown = keys - section.model_fields.keys()
+    if section.place is None or not unknown:
+        return []
+    for entries in (registry.entries, registry.all_entries):  # other packages come last
+        mixins = _list_mixins(section, entries(f"{section.place} settings").values())
+        found = [each for each in mixins if unknown & each.model_fields.keys()]
+        if list_fields(found).keys() >= unknown:
+            break
+    return found
+
+
+def _list_mixins(section: type[Section], entries: Iterable[registry.Entry]) -> list[type[Section]]:
+    found = set(registry.load_each(entry for entry in entries if _fits(entry, section)))
+    return sorted((each for each in found if not issubclass(section, each)), key=repr)
 
 
 def _fits(entry: registry.Entry, section: type[Section]) -> bool:
@@ -159,10 +174,14 @@ def _fits(entry: registry.Entry, section: type[Section]) -> bool:
     return kinds is None or kind_of(section) in kinds
 
 
+def list_fields(mixins: Iterable[type[Section]]) -> dict[str, FieldInfo]:
+    """Return the fields of mixins by key."""
+    return {key: field for each in mixins for key, field in each.model_fields.items()}
+
+
 def find_owners(section: Section) -> set[str]:
-    """Return the extensions that a section of settings, or one in it, belongs to."""
-    kind = type(section)
-    owners = set(filter(None, map(registry.owner_of, (kind, *kind.mixins))))
+    """Return the extensions that define a section of settings or a section in it."""
+    owners = set(filter(None, map(registry.owner_of, (type(section), *section.mixins))))
     for value in dict(section).values():
         if isinstance(value, Section):
             owners |= find_owners(value)
@@ -171,14 +190,13 @@ def find_owners(section: Section) -> set[str]:
 
 def list_added(section: type[Section]) -> list[str]:
     """Return the keys that extensions add to a section."""
-    names = [name.rpartition(".") for name in registry.entries("setting")]
-    return list(_find_added(section, [key for place, _, key in names if place == section.place]))
+    return [key for key in extend_fully(section).model_fields if key not in section.model_fields]
 
 
 def extend_fully(section: type[Section]) -> type[Section]:
     """Return a section's class with all keys that extensions add."""
-    added = _find_added(section, list_added(section)).values()
-    return _extend(section, added) if added else section
+    entries = registry.entries(f"{section.place} settings").values()
+    return _mix(section, *_list_mixins(section, entries))
 
 
 def kind_of(section: type[Section]) -> str:
@@ -188,20 +206,20 @@ def kind_of(section: type[Section]) -> str:
 
 
 class Kinds:
-    """Annotates a section that is of one of several kinds, the core's or an extension's."""
+    """Annotates a section that has several kinds, from the core and from extensions."""
 
     def __init__(self, interface: str, *core: type[Section]) -> None:
-        """Take what extensions provide kinds as, and the classes of the core's kinds."""
+        """Take the interface of extensions that add kinds, and the classes of the core's kinds."""
         self._interface = interface
         self._core = {kind_of(section): section for section in core}
 
     def __str__(self) -> str:
-        """Return the kinds that are installed, as in "'a', 'b' or 'c'"."""
+        """Return the installed kinds as text, e.g. "'a', 'b' or 'c'"."""
         *others, last = map(repr, self.names())
         return f"{', '.join(others)} or {last}" if others else last
 
     def names(self) -> list[str]:
-        """Return the kinds that are installed."""
+        """Return the names of the installed kinds."""
         added = registry.entries(self._interface).items()
         return [*self._core, *(name for name, entry in added if "settings" in entry.facts)]
 
@@ -220,7 +238,7 @@ class Kinds:
         if not isinstance(value, Mapping):
             raise PydanticKnownError("dict_type")
         if "kind" not in value:
-            raise ValueError(f"kind: missing; it is {self}")
+            raise ValueError(f"kind: missing; choose {self}")
         kind = value["kind"]
         section = self.find(kind) if isinstance(kind, str) else None
         if section is None:
@@ -237,14 +255,14 @@ class Kinds:
     def __get_pydantic_json_schema__(
         self, _: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        """Return the union of what is installed, with all keys that extensions add."""
+        """Return the union of the installed kinds, with all keys that extensions add."""
         sections = (self.find(name) for name in self.names())
         schemas = [extend_fully(each).__pydantic_core_schema__ for each in sections if each]
         return {"oneOf": [handler(schema) for schema in schemas]}
 
 
 def expected(what: str) -> PydanticCustomError:
-    """Return the error that a value is not ``what`` a setting takes."""
+    """Return the error for a value that is not ``what`` a setting expects."""
     return PydanticCustomError("expected", "expected {what}", {"what": what})
 
 
@@ -254,17 +272,17 @@ def _read_path(value: object, as_path: Callable[[object], Path]) -> Path:
             if is_url(path := text_path(value)):
                 return path
         except ValueError as error:
-            # Not a ValueError, beside which the value would be shown, with its credentials.
+            # Not a ValueError: its message would show the value, with its credentials.
             raise PydanticCustomError("refused", "{problem}", {"problem": str(error)}) from None
     path = as_path(value)
     if is_url(path):
         return path
-    # Not Path.expanduser, which raises where there is no such user.
+    # Not Path.expanduser, which raises if there is no such user.
     return Path(os.path.expanduser(path)).absolute()  # noqa: PTH111
 
 
-# A run remembers where its files lie, whatever directory it is used from. Text may lie in a store,
-# as an object; what needs a file says so.
+# Absolute, so that a run finds its files from any working directory. Text may be an object in a
+# store; code that needs a file raises an error.
 FilePath = Annotated[
     Path,
     Field(strict=False),

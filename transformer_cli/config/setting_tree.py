@@ -1,10 +1,10 @@
-"""A configuration as a tree of values that know where they were written, and how errors say so.
+"""A config as a tree of values that know where they were written, for error messages.
 
-PyYAML parses the text into nodes, whose marks have the lines; what they mean is decided here,
-by the core schema of YAML 1.2 (https://yaml.org/spec/1.2.2/#103-core-schema) rather than PyYAML's
-1.1: ``1e-4`` is a number, ``no``, ``12:30`` and ``1_000`` are text, ``0123`` is 123. Nothing in a
-configuration needs tags, aliases, or octal, hexadecimal and infinite numbers: the first two are
-refused, the others are text.
+PyYAML parses the text into nodes with line numbers. This module decides what the nodes mean, by the
+core schema of YAML 1.2 (https://yaml.org/spec/1.2.2/#103-core-schema) instead of PyYAML's YAML 1.1:
+``1e-4`` is a number; ``no``, ``12:30`` and ``1_000`` are text; ``0123`` is 123. No config needs
+tags, aliases, or octal, hexadecimal and infinite numbers: tags and aliases are rejected, and such
+numbers are text.
 """
 
 import json
@@ -23,7 +23,7 @@ from transformer_cli.base.locations import hide_credentials
 
 Scalar = str | int | float | bool | None
 Keys = tuple[str | int, ...]
-BASE = "base"  # the key that names the file whose settings a file changes; it is no setting itself
+BASE = "base"  # the key that names the file a config builds on; it is not a setting itself
 
 _BARE_KEY = re.compile(r"[\w-]+")
 _WORDS: dict[str, bool | None] = {
@@ -32,29 +32,29 @@ _WORDS: dict[str, bool | None] = {
     **dict.fromkeys(("null", "Null", "NULL", "~", ""), None),
 }
 _INTEGER = re.compile(r"[-+]?[0-9]{1,300}")
-# An integer of more digits falls to this one, and becomes an infinity that every setting refuses.
+# A longer integer matches this pattern, and becomes an infinity that every setting rejects.
 _NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 
-_SAME_COLUMN = "keys of one section begin in the same column"
+_SAME_COLUMN = "keys of one section must start in the same column"
 _ADVICE = (
     ("'\\t'", "indent with spaces, not tabs"),
-    ("another document", "a second YAML document begins there; use one file each"),
+    ("another document", "a second YAML document starts there; use one file for each"),
     ("mapping values are not allowed", f"text with a colon needs quotes; {_SAME_COLUMN}"),
-    ("could not find expected ':'", f"a space has to follow the colon of a key; {_SAME_COLUMN}"),
+    ("could not find expected ':'", f"put a space after the colon of a key; {_SAME_COLUMN}"),
     ("<block mapping start>", _SAME_COLUMN),
 )
-"""What to do about what PyYAML complains of."""
+"""Advice for PyYAML's errors, by a part of the error."""
 
-# Control characters, halves of surrogate pairs, and what ends a line in Unicode.
+# Control characters, halves of surrogate pairs, and Unicode's line separators.
 _NOT_TEXT = {"Cc", "Cs", "Zl", "Zp"}
 _MAX_DEPTH = 20
 _MAX_VALUES = 20_000
-"""Keys and values of a document; PyYAML takes a tenth of a millisecond for each, or more."""
+"""Maximum keys and values in a document; PyYAML takes a tenth of a millisecond or more for each."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where something was written; line 0 means that there is no line to name."""
+    """Where something was written; line 0: there is no line to name."""
 
     source: str
     line: int = 0
@@ -65,9 +65,9 @@ class Place:
 
 @dataclass(frozen=True)
 class Node:
-    """A value, the place of its key (of itself, in a list), and the node that it replaced.
+    """A value, the place of its key (in a list, its own place), and the node that it replaced.
 
-    Nodes are shared: nobody changes the lists and mappings in them.
+    Nodes are shared, so do not change the lists and mappings in them.
     """
 
     value: "Value"
@@ -85,11 +85,11 @@ def parse_scalar(text: str) -> Scalar:
     return float(text) if _NUMBER.fullmatch(text) else _WORDS.get(text, text)
 
 
-@lru_cache(maxsize=8)  # evaluate reads a run's settings eight times, a tenth of its time
+@lru_cache(maxsize=8)  # evaluate reads a run's settings eight times, which took a tenth of its time
 def parse(text: str, source: str, keys: Keys = (), has_lines: bool = True) -> Node:
-    """Read one YAML document, below the path ``keys``; a stream without one holds null.
+    """Read one YAML document, below the path ``keys``; without a document, the value is null.
 
-    Places are lines of ``source``; without ``has_lines``, the whole of it.
+    Places are lines of ``source``; without ``has_lines``, they are all of ``source``.
     """
     line = 0
     try:
@@ -111,7 +111,7 @@ def parse(text: str, source: str, keys: Keys = (), has_lines: bool = True) -> No
         problem = f"not YAML: the character U+{error.character:04X} is not allowed"
         cause = error
     except (ValueError, OverflowError) as error:  # PyYAML does not check what it converts
-        problem = "not YAML: an escape that is no character, or a number too large"
+        problem = "not YAML: an escape that is not a character, or a number that is too large"
         cause = error
     else:
         reader = _Reader(source, has_lines)
@@ -120,22 +120,22 @@ def parse(text: str, source: str, keys: Keys = (), has_lines: bool = True) -> No
 
 
 class _RefusedError(yaml.MarkedYAMLError):
-    """YAML that no configuration needs."""
+    """YAML that no config needs."""
 
 
 class _Loader(yaml.SafeLoader):
-    """Builds PyYAML's nodes; aliases, tags and hostile documents are errors."""
+    """Builds PyYAML's nodes; rejects aliases, tags and hostile documents."""
 
-    yaml_implicit_resolvers = {}  # noqa: RUF012 what words mean is decided here
+    yaml_implicit_resolvers = {}  # noqa: RUF012 this module decides what words mean
     _count = _depth = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        """Build a node, and those below it."""
+        """Build a node and the nodes below it."""
         event = self.peek_event()  # type: ignore[no-untyped-call]
         self._count += 1
         problem = None
         if self._count > _MAX_VALUES:
-            problem = f"more than {_MAX_VALUES:,} keys and values, which no configuration has"
+            problem = f"more than {_MAX_VALUES:,} keys and values; no config needs so many"
         elif self._depth > _MAX_DEPTH:
             problem = "nested too deeply"
         elif isinstance(event, yaml.AliasEvent):
@@ -179,7 +179,7 @@ class _Reader:
             if not isinstance(key, str):
                 shown = written.value if isinstance(written, yaml.ScalarNode) else ""
                 as_text = f"; write '{shown}'" if shown else ""
-                problem = f"keys are text, found {describe_value(key)}{as_text}"
+                problem = f"a key must be text, found {describe_value(key)}{as_text}"
                 raise setting_error(place, keys, problem)
             if key in entries:
                 first = entries[key].place.line
@@ -193,10 +193,10 @@ class _Reader:
 
 
 def values(node: Node) -> object:
-    """Return a tree's values without their places, as the schema takes them.
+    """Return a tree's values without their places, for the schema.
 
-    Whole numbers are ints however they were written (``4000.0``, ``1e4``): the schema takes an int
-    for a float, and not the other way round.
+    Integers are ints however they were written (``4000.0``, ``1e4``): the schema accepts an int for
+    a float, but not a float for an int.
     """
     match node.value:
         case dict() as entries:
@@ -212,7 +212,7 @@ def values(node: Node) -> object:
 def iter_leaves(
     value: object, keys: Keys = (), into_lists: bool = False
 ) -> Iterator[tuple[Keys, object]]:
-    """Yield the settings of a tree's values, each with its path; an empty section is one too."""
+    """Yield the settings of a tree's values, each with its path; an empty section counts as one."""
     if into_lists and isinstance(value, list):
         value = dict(enumerate(value))
     if isinstance(value, dict) and value:
@@ -249,7 +249,7 @@ def setting_error(place: Place, keys: Keys, problem: str) -> ConfigError:
 
 
 def join_keys(keys: Keys) -> str:
-    """Return the dotted key: ``training.betas[1]``."""
+    """Return the dotted key, e.g. ``training.betas[1]``."""
     return "".join(
         f"[{key}]" if isinstance(key, int) else f".{key if _BARE_KEY.fullmatch(key) else repr(key)}"
         for key in keys
@@ -257,7 +257,7 @@ def join_keys(keys: Keys) -> str:
 
 
 def describe_value(value: object) -> str:
-    """Return a value as an error message names it, in a few words."""
+    """Return a short description of a value, for error messages."""
     match value:
         case str():
             return f"the text {shorten(hide_credentials(repr(value)))}"

@@ -8,12 +8,12 @@ from transformer_cli.config.sections import Count, Kinds, Language, Section, set
 
 
 class TokenizerSection(Section):
-    """The settings of a tokenizer kind, whose class is found by ``text.tokenizer.find_kind``."""
+    """The settings of a kind of tokenizer; ``text.tokenizer.find_kind`` finds its class."""
 
     place = "tokenizer"
 
     kind: str
-    if TYPE_CHECKING:  # a field of each kind, or a property
+    if TYPE_CHECKING:  # each kind has it, as a field or a property
 
         @property
         def lowercase(self) -> bool:
@@ -26,7 +26,7 @@ class TokenizerSection(Section):
 
 
 class WordsConfig(TokenizerSection):
-    """Words by spaCy's rules, with one vocabulary a side; output is put together by sacremoses."""
+    """Words by spaCy's rules, with one vocabulary per side; sacremoses detokenizes the output."""
 
     kind: Literal["words"]
     lowercase: bool = setting(False, "lowercase both sides, output included")
@@ -57,9 +57,8 @@ class SentencePieceConfig(TokenizerSection):
     lowercase: bool = setting(False, "lowercase both sides, output included")
     normalization: Literal["nfc", "nmt_nfkc", "nfkc", "identity"] = setting(
         "nfc",
-        "how characters are unified; nfc: equal spellings and white space; nmt_nfkc, nfkc: "
-        "SentencePiece's, which also turn ⁶ into 6 and ½ into 1⁄2, and nmt_nfkc zero-width "
-        "non-joiners into spaces; identity: not at all",
+        "normalization of characters; nfc: only unify encodings of the same character; nmt_nfkc, "
+        "nfkc: SentencePiece's rules, which also turn ⁶ into 6; identity: none",
     )
     byte_fallback: bool = setting(True, "encode unseen characters as bytes")
     character_coverage: Annotated[float, Field(gt=0.9, le=1.0)] = setting(

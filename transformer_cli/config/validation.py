@@ -1,4 +1,4 @@
-"""A tree of values as a Config, and pydantic's errors as one line that names key and place."""
+"""Turn a tree of values into a Config, and pydantic's errors into lines that name key and place."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,8 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from transformer_cli.base.errors import ConfigError, did_you_mean
+from transformer_cli.base import registry
+from transformer_cli.base.errors import ConfigError, find_similar
 from transformer_cli.config import setting_tree as tree
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Kinds, Section, extend_fully, kind_of, list_added
@@ -20,10 +21,10 @@ S = TypeVar("S", bound=Section)
 _MAX_KEYS_LISTED = 9
 _MAX_OTHER_ERRORS = 20
 
-# What the schema expects, by the type of the error, pydantic's or ours. Only language codes have
+# What the schema expects, by the type of the error (pydantic's or ours). Only language codes have
 # patterns.
 _EXPECTED = {
-    "int_type": "a whole number",
+    "int_type": "an integer",
     "float_type": "a number",
     "finite_number": "a finite number",
     "bool_type": "true or false",
@@ -45,14 +46,14 @@ _EXPECTED = {
         "a language code such as 'de', 'pt-BR' or 'zh_TW'",
     ),
 }
-# What the schema's own validators say: a key, and what is wrong with it.
+# The messages of the schema's own validators: a key, and what is wrong with it.
 _VALIDATORS_MESSAGE = re.compile(r"([a-z_[].*?): (.*)", re.DOTALL)
 
 
 def validate_as(schema: type[S], root: tree.Node) -> S:
-    """Return a whole file, a mapping, as a value of ``schema``, checked against it.
+    """Check a file's values, a mapping, against ``schema``, and return them as its instance.
 
-    The message of a ConfigError is the first error in line order, missing keys last.
+    Raise ConfigError with the first error in line order; missing keys come last.
     """
     values = tree.values(root)
     try:
@@ -64,7 +65,7 @@ def validate_as(schema: type[S], root: tree.Node) -> S:
         problems = []
         for details, keys, text in explained:
             if details["type"] == "missing" and (*keys[:-1], f"'{keys[-1]}'?") in hints:
-                continue  # it is there, misspelt
+                continue  # it is misspelt, and has its own error
             place = tree.find_place(root, keys)
             order = (text.startswith("missing"), place.line)
             problems.append((order, str(tree.setting_error(place, keys, text))))
@@ -75,7 +76,7 @@ def validate_as(schema: type[S], root: tree.Node) -> S:
 
 
 def _explain(schema: type[Section], error: ErrorDetails, values: Any) -> tuple[tree.Keys, str]:
-    """Return the path of the setting that an error is about, and the error in our words."""
+    """Return the path of the setting that an error is about, and our message."""
     keys = error["loc"]
     context, found = error.get("ctx", {}), tree.describe_value(error["input"])
     match error["type"]:
@@ -95,7 +96,7 @@ def _explain(schema: type[Section], error: ErrorDetails, values: Any) -> tuple[t
         case name if name in _EXPECTED:
             wanted = _EXPECTED[name].format(**context)
             is_key = wanted == "keys and values" and re.match(r"\w+:\S", str(error["input"]))
-            advice = "; a space has to follow the colon of a key" if is_key else ""
+            advice = "; put a space after the colon of a key" if is_key else ""
             return keys, f"expected {wanted}, found {found}{advice}"
         case _:
             return keys, f"{error['msg']}, found {found}"
@@ -107,16 +108,20 @@ def _explain_unknown(section: type[Section], keys: tree.Keys, is_config: bool) -
     if section is Config:
         allowed.insert(0, tree.BASE)
     place = tree.join_keys(keys[:-1])
-    own = [key for key in list_settings() if key.endswith(f".{name}")] if is_config else []
-    if place.startswith("data"):  # which keys these have is a matter of their kinds
-        own = [key for key in own if not key.startswith("data.")]
-    known = own[0] if len(set(own)) == 1 and own[0] != f"{place}.{name}" else None
-    text = "unknown key"
-    if "kind" in allowed:
-        text += f" for kind '{kind_of(section)}'"
-    listed = f"the keys are {', '.join(allowed)}" if len(allowed) <= _MAX_KEYS_LISTED else None
-    hint = f"did you mean '{known}'?" if known else did_you_mean(name, allowed) or listed
-    return f"{text}; {hint}" if hint else text
+    settings = set(list_settings()) if is_config else set()
+    same = {key for key in settings if key.endswith(f".{name}")}
+    # Keys below data depend on the kind, so a key of another kind is no suggestion.
+    known = [key for key in same if not (place.startswith("data") and key.startswith("data."))]
+    text = f"unknown key for kind '{kind_of(section)}'" if "kind" in allowed else "unknown key"
+    elsewhere = known[0] if len(known) == 1 and known[0] != f"{place}.{name}" else None
+    if meant := elsewhere or find_similar(name, allowed):
+        return f"{text}; did you mean '{meant}'?"
+    if len(allowed) <= _MAX_KEYS_LISTED:
+        text += f"; the keys are {', '.join(allowed)}"
+    is_elsewhere = any(name in key.split(".") for key in settings)  # e.g. a section
+    if section.place is not None and not is_elsewhere:
+        text += f"; it may need an extension; {registry.describe_installed()}"
+    return text
 
 
 def list_settings(section: type[Section] = Config, above: str = "") -> Iterator[str]:
@@ -139,7 +144,7 @@ def _explain_missing(section: Any, key: str) -> str:
 
 
 def _find_type(schema: type[Section], keys: tree.Keys, values: Any) -> Any:
-    """Return the schema's type of the setting at ``keys``; ``Kinds`` where the kind is unknown."""
+    """Return the schema's type of the setting at ``keys``; ``Kinds`` if the kind is unknown."""
     wanted: Any = schema
     for key in keys:
         values = _find_below(values, key)
@@ -171,7 +176,7 @@ def _kinds_of(field: FieldInfo) -> Kinds | None:
 
 
 def _sections_of(field: FieldInfo) -> list[type[Section]]:
-    """Return the classes of a section: one, if it has no kinds, or may be null; of others, none."""
+    """Return the classes of a section: one for each kind, or just one; none for other settings."""
     if kinds := _kinds_of(field):
         return [section for name in kinds.names() if (section := kinds.find(name))]
     choices = get_args(field.annotation)

@@ -1,4 +1,4 @@
-"""Reading configuration files strictly, each over the files that it builds on; and writing one."""
+"""Read configs strictly, each on top of the files that it builds on; and write configs."""
 
 import math
 import os.path
@@ -16,9 +16,9 @@ from transformer_cli.config import setting_tree as tree
 from transformer_cli.config.schema import Config
 from transformer_cli.config.validation import validate_as
 
-SET = "--set"  # the place of what the command line changes begins with it
+SET = "--set"  # the place of a setting from the command line starts with this
 MAX_YAML_BYTES = 1 << 20
-"""A hundred times our longest files; YAML of this size takes seconds to parse."""
+"""A hundred times the size of our longest files; parsing so much YAML takes seconds."""
 
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
@@ -27,17 +27,17 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
 
 
 def load_settings(path: Path, overrides: Sequence[str] = ()) -> tuple[Config, tree.Node]:
-    """Read a YAML file, change it as the command line says, and check every key and value.
+    """Read a YAML file, apply the command line's changes, and check every key and value.
 
-    ``overrides`` are KEY=VALUE each, VALUE in YAML; they may add keys and replace sections. With
-    the settings comes the tree that they were read from, which has their places.
+    Each of ``overrides`` is KEY=VALUE, with VALUE in YAML; it may add keys and replace sections.
+    Return the settings and the tree that they were read from, which has their places.
     """
     root = reduce(_override, overrides, read_settings(path))
     return check_settings(root), root
 
 
 def read_settings(path: Path) -> tree.Node:
-    """Read a YAML file's settings over those of its base, and of that one's."""
+    """Read a YAML file's settings on top of its base's, and so on."""
     files = [settings for _, settings in _read_chain(path)]
     return reduce(merge, reversed(files))
 
@@ -48,10 +48,10 @@ def list_base_files(path: Path) -> list[Path]:
 
 
 def check_settings(root: tree.Node) -> Config:
-    """Return a tree as a ``Config``, and check that the paths in it are there.
+    """Return a tree as a ``Config``; raise ConfigError if a path starts from the wrong directory.
 
-    ``base`` starts from the directory of the file that it is written in, and all other paths from
-    where the command is run. The error says so where the two are mixed up.
+    ``base`` starts from the directory of its file, all other paths from the working directory. A
+    path that exists only from the directory of its file is an error.
     """
     config = validate_as(Config, root)
     for keys, path in tree.iter_leaves(config.model_dump(), into_lists=True):
@@ -59,16 +59,16 @@ def check_settings(root: tree.Node) -> Config:
         if node is None or not node.place.line or not isinstance(node.value, str):
             continue
         beside = Path(node.place.source).parent / node.value
-        # Not Path.exists, which raises where a name is too long.
+        # Not Path.exists, which raises if a name is too long.
         if not os.path.exists(str(path)) and os.path.exists(beside):  # noqa: PTH110
-            start = "as paths start from the directory that the command is run in"
+            start = "because paths start from the working directory"
             problem = f"there is no {path}, {start}; did you mean {beside}?"
             raise tree.setting_error(node.place, keys, problem)
     return config
 
 
 def _read_chain(path: Path) -> Iterator[tuple[Path, tree.Node]]:
-    """Read a file, its base, and so on; the trees have no key ``base`` left."""
+    """Read a file, its base, and so on; the trees no longer have the key ``base``."""
     file: Path | None = path
     seen: set[Path] = set()
     while file is not None:
@@ -83,22 +83,22 @@ def _read_chain(path: Path) -> Iterator[tuple[Path, tree.Node]]:
 
 
 def _find_base(path: Path, node: tree.Node, seen: set[Path]) -> Path:
-    """Return the file that ``base`` names, which must be none of those seen."""
+    """Return the file that ``base`` names, which must not be in ``seen``."""
     if not isinstance(node.value, str) or not node.value:
         problem = f"expected the path of a YAML file, found {tree.describe_value(node.value)}"
         raise tree.setting_error(node.place, (tree.BASE,), problem)
     base = find_beside(path, node, (tree.BASE,))
     if base.resolve() in seen:
-        problem = f"{base} is this file, or one that builds on it; take another, or none"
+        problem = f"{base} is this file, or builds on it; use another base, or none"
         raise tree.setting_error(node.place, (tree.BASE,), problem)
     return base
 
 
 def find_beside(path: Path, node: tree.Node, keys: tree.Keys) -> Path:
-    """Return the file that a setting of ``path`` names, which starts from that one's directory."""
-    # Not Path.expanduser, which raises where there is no such user.
+    """Return the file that a setting in ``path`` names, relative to the directory of ``path``."""
+    # Not Path.expanduser, which raises if there is no such user.
     file = path.parent / os.path.expanduser(str(node.value))  # noqa: PTH111
-    # Not Path.is_file, which raises where a name is too long.
+    # Not Path.is_file, which raises if a name is too long.
     if not os.path.isfile(file):  # noqa: PTH113
         missing = tree.shorten(str(file), 300)
         rule = f"its path starts from the directory of {path.name}"
@@ -109,7 +109,7 @@ def find_beside(path: Path, node: tree.Node, keys: tree.Keys) -> Path:
 
 
 def read_mapping(path: Path, keys: str) -> tree.Node:
-    """Read one YAML file, which has to be a mapping; ``keys`` names some that it needs."""
+    """Read one YAML file, which must be a mapping; ``keys`` names some keys that it needs."""
     root = tree.parse(_read_text(path), path.as_posix())
     if root.value is None:
         raise tree.setting_error(root.place, (), f"the file is empty; it needs at least {keys}")
@@ -137,21 +137,21 @@ def _read_text(path: Path) -> str:
 
 
 def _find_similar(path: Path) -> str | None:
-    """Return the question whether another YAML file was meant, beside ``path`` or in configs."""
+    """Return a question that suggests a YAML file next to ``path`` or in configs, or None."""
     places = dict.fromkeys((path.parent, Path("configs")))
     found = [file for place in places for file in islice(place.glob("*.y*ml"), 1000)]
-    # By stems: a directory and an ending that are shared make all names alike.
+    # Compare stems: a shared directory and ending would make all names similar.
     by_stem = {file.stem: file for file in reversed(found)}
     similar = find_similar(path.stem, by_stem)
     return f"did you mean '{by_stem[similar].as_posix()}'?" if similar else None
 
 
 def merge(old: tree.Node, new: tree.Node, keeps_rest: bool = True) -> tree.Node:
-    """Return the settings of ``new``, which remember those of ``old`` that they replace.
+    """Return the settings of ``new``, which remember the settings of ``old`` that they replace.
 
-    Sections are merged key by key: what ``new`` leaves out stays, if ``keeps_rest``. Anything else
-    is replaced, and so is a section of another ``kind``: what is left of the old kind's keys would
-    mean nothing to the new one.
+    Sections are merged key by key; with ``keeps_rest``, keys that ``new`` leaves out stay. Anything
+    else is replaced. So is a section of another ``kind``: the old kind's keys would mean nothing to
+    the new kind.
     """
     if not isinstance(old.value, dict) or not isinstance(new.value, dict):
         return tree.Node(new.value, new.place, replaced=old)
@@ -160,31 +160,31 @@ def merge(old: tree.Node, new: tree.Node, keeps_rest: bool = True) -> tree.Node:
     keeps_rest = keeps_rest and not differ_in_kind
     entries = dict(old.value) if keeps_rest else {}
     for key, node in new.value.items():
-        # A warm-up of another kind of schedule is another setting.
+        # For example, the warm-up of another kind of schedule is a different setting.
         is_same = key in old.value and (key == "kind" or not differ_in_kind)
         entries[key] = merge(old.value[key], node, keeps_rest) if is_same else node
     return tree.Node(entries, new.place)
 
 
 def _override(root: tree.Node, override: str) -> tree.Node:
-    """Return the settings as the command line changes them, by KEY=VALUE."""
+    """Return the settings with one change from the command line, KEY=VALUE."""
     place = tree.Place(f"{SET} {' '.join(override.split())}")
     dotted_key, equals, text = override.partition("=")
     keys = tuple(dotted_key.split("."))
     if not equals or not all(keys):
-        raise tree.setting_error(place, (), "expected KEY=VALUE, as in training.epochs=20")
+        raise tree.setting_error(place, (), "expected KEY=VALUE, e.g. training.epochs=20")
     if "[" in dotted_key:
         problem = "the items of a list cannot be set one by one; set the whole list"
         raise tree.setting_error(place, (), problem)
     if keys == (tree.BASE,):
-        problem = "only a file has one; write one with this base and the changes"
+        problem = "only a config file can set it; write one with this base and your changes"
         raise tree.setting_error(place, keys, problem)
     value = tree.parse(text, place.source, keys, has_lines=False).value
     return set_node(root, keys, tree.Node(value, place))
 
 
 def set_node(root: tree.Node, keys: Sequence[str], new: tree.Node, depth: int = 0) -> tree.Node:
-    """Return the settings with ``new`` at a path, in the place of a setting, a section or none."""
+    """Return the settings with ``new`` at a path, added or in place of a setting or section."""
     if not isinstance(root.value, dict):
         problem = f"is {tree.describe_value(root.value)} and has no keys to set"
         raise tree.setting_error(new.place, tuple(keys[:depth]), problem)
@@ -197,20 +197,20 @@ def set_node(root: tree.Node, keys: Sequence[str], new: tree.Node, depth: int = 
 
 
 def dump_config(config: Config) -> str:
-    """Return the YAML text that a run records: every key but those that extensions add.
+    """Return the YAML text that a run records: all keys of the core, at defaults or not.
 
-    Of these, only the ones that are not at their defaults.
+    Keys that extensions add are left out at their defaults.
     """
     return dump_settings(config.model_dump(mode="json"))
 
 
 def dump_settings(settings: object) -> str:
-    """Return the YAML text of a mapping, which is read as the same values again."""
+    """Return the YAML text of a mapping; reading it gives the same values."""
     return yaml.dump(settings, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=math.inf)
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes the text that our reading, not YAML 1.1, would take for something else."""
+    """Quotes text that our reader, unlike YAML 1.1, would not read as text."""
 
     def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
         if kind is yaml.ScalarNode and implicit == (True, False):  # a scalar without quotes

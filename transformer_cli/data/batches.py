@@ -1,4 +1,4 @@
-"""The batches of each epoch: sentences of similar length, padded, shard after shard."""
+"""The batches of each epoch: padded sentences of similar length, shard after shard."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -19,10 +19,10 @@ from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID
 Ids = TypeVar("Ids", np.ndarray, Tensor)
 Item = TypeVar("Item")
 Augmentation = Callable[[EncodedText, int], EncodedText]
-"""(pairs of a batch, 32-bit seed) -> the same text, cut or put together otherwise.
+"""(pairs of a batch, 32-bit seed) -> the same text, cut or joined differently.
 
-All that change a batch get the same seed: one that is added draws from ``[seed, number]``, with a
-number of its own, or its draws are another's.
+All augmentations of a batch get the same seed. A new one must draw from ``[seed, number]``, with a
+number that no other one uses; otherwise both draw the same random numbers.
 """
 
 
@@ -35,30 +35,30 @@ class Batch:
     """
 
     ids: Int[Tensor, " id"]
-    """The rows of ``src``, ``tgt_in`` and ``tgt_out`` in one buffer, copied to a device at once."""
+    """The rows of ``src``, ``tgt_in`` and ``tgt_out`` in one buffer, so that one copy is enough."""
     shape: tuple[int, int, int]
-    """Number of rows, and their padded source and target length."""
+    """The number of rows, and their padded source and target lengths."""
     tgt_tokens: int
-    """Target tokens to predict, without padding."""
+    """The number of target tokens to predict, without padding."""
 
     @property
     def src(self) -> Int[Tensor, "batch src"]:
-        """Rows of the source."""
+        """The rows of the source."""
         return _split_sides(self.ids, self.shape)[0]
 
     @property
     def tgt_in(self) -> Int[Tensor, "batch tgt"]:
-        """Rows of the decoder's input."""
+        """The rows of the decoder's input."""
         return _split_sides(self.ids, self.shape)[1]
 
     @property
     def tgt_out(self) -> Int[Tensor, "batch tgt"]:
-        """Rows of labels."""
+        """The rows of labels."""
         return _split_sides(self.ids, self.shape)[2]
 
     def to(self, device: torch.device) -> "Batch":
-        """Return the batch on ``device``, copied asynchronously from pinned memory."""
-        # MPS would read the memory after it is used for something else.
+        """Return the batch on ``device``, copied asynchronously if it is in pinned memory."""
+        # MPS might read the memory only after it is used for something else.
         return replace(self, ids=self.ids.to(device, non_blocking=device.type != "mps"))
 
     def pin_memory(self) -> "Batch":
@@ -79,7 +79,7 @@ def _count_ids(shape: tuple[int, int, int]) -> int:
 
 
 def _split_sides(ids: Ids, shape: tuple[int, int, int]) -> tuple[Ids, Ids, Ids]:
-    """Return the rows of a batch's source, decoder input and labels as views of its buffer."""
+    """Return the source, the decoder's input and the labels of a batch as views of its buffer."""
     rows, src_length, tgt_length = shape
     src = ids[: rows * src_length].reshape(rows, src_length)
     tgt = ids[rows * src_length :].reshape(2, rows, tgt_length)
@@ -91,7 +91,7 @@ def collate(pairs: EncodedText) -> Batch:
     rows = np.arange(len(pairs))
     src_lengths, tgt_lengths = pairs.lengths
     shape = (len(rows), int(src_lengths.max()) + 1, int(tgt_lengths.max()) + 1)
-    # 64 bits, as torch's operators index by: fewer would be cast at each use.
+    # Torch's operators index by 64 bits; they would have to cast shorter integers at each use.
     ids = np.full(_count_ids(shape), PAD_ID, dtype=np.int64)
     src, tgt_in, tgt_out = _split_sides(ids, shape)
     src[_columns_below(src_lengths, src)] = pairs.src.ids
@@ -113,11 +113,11 @@ def make_dummy_batch() -> Batch:
 
 
 class EpochBatches:
-    """The batches of every epoch, which has all pairs once, or as often as their weights say.
+    """The batches of every epoch. An epoch has each pair once, or as often as its weight says.
 
-    Batches are a pure function of (text, batch_tokens, seed, epoch, augmentation), so that
-    training can resume at any of them. They are planned before ``augmentation`` changes each, so
-    that one with BPE-dropout may exceed the budget of tokens; see ``plan_epoch``.
+    Batches are a pure function of (text, batch_tokens, seed, epoch, augmentation), so training can
+    resume at any of them. ``augmentation`` changes a batch only after it is planned, so BPE-dropout
+    may make it exceed the token budget; see ``plan_epoch``.
     """
 
     def __init__(
@@ -133,14 +133,14 @@ class EpochBatches:
         self.seed = seed
         self.batches_per_shard: list[int] = []
         self.tokens = SrcTgt(0, 0)
-        """The most tokens that an epoch may have, EOS included."""
+        """The maximum number of tokens in an epoch, EOS included."""
         for lengths in map(text.shard_lengths, range(text.num_shards)):
             self.batches_per_shard.append(count_batches(lengths, batch_tokens))
             totals = zip(self.tokens, lengths, strict=True)
             self.tokens = SrcTgt(*(total + int((side + 1).sum()) for total, side in totals))
 
     def __len__(self) -> int:
-        """Return the number of batches per epoch."""
+        """Return the number of batches in an epoch."""
         return sum(self.batches_per_shard)
 
     def iter_epoch(self, epoch: int, first: int = 0, stride: int = 1) -> Iterator[Batch]:
@@ -168,7 +168,7 @@ class EpochBatches:
 
 
 def prefetch(items: Iterator[Item], ahead: int) -> Iterator[Item]:
-    """Yield ``items`` in order; once asked for the first, a thread makes ``ahead`` of the next."""
+    """Yield ``items`` in order; from the first request on, a thread prepares the next ``ahead``."""
     if ahead == 0:
         yield from items
         return

@@ -1,4 +1,4 @@
-"""Parallel text: line n of one side translates line n of the other. Read, checked and compared."""
+"""Parallel text, in which line n of one side translates line n of the other: read and checked."""
 
 import hashlib
 from abc import ABC, abstractmethod
@@ -21,18 +21,18 @@ T = TypeVar("T")
 Pairs = Sequence[tuple[str, str]]
 
 BLOCK_PAIRS = 1 << 14
-"""Neighbouring pairs that one task gets, and that are hashed together."""
+"""Number of neighbouring pairs that one task gets and hashes together."""
 BATCH_PAIRS = 512
-"""Pairs that are looked at together; a power of two."""
+"""Number of pairs that are processed together; a power of two."""
 MANY = 0.2
-"""Share of a text's pairs from which on they count as what a model has to learn."""
+"""If more than this share of pairs has a trait, such as no letters, a model should learn it."""
 MIN_PAIRS_FOR_WORKERS = 50_000
-"""Pairs from which on workers are worth the second that it takes to start them."""
+"""Number of pairs for which it pays to start workers, which takes a second."""
 _BLOCKS_AHEAD = 32
-"""Blocks that workers have at once, each of some MB of text."""
+"""Maximum number of blocks sent to workers at a time; each has some MB of text."""
 
 _BATCH_CHARACTERS = 1 << 22
-_BLOCK_CHARACTERS = 1 << 24  # so that blocks of very long lines fit into memory
+_BLOCK_CHARACTERS = 1 << 24  # makes blocks of very long lines fit into memory
 
 
 class PairSource(ABC):
@@ -44,19 +44,19 @@ class PairSource(ABC):
 
     @abstractmethod
     def source_sha256(self) -> str:
-        """Return a SHA-256 of all pairs, in hexadecimal."""
+        """Return the SHA-256 of all pairs, in hexadecimal."""
 
     def mtime_key(self) -> str | None:
-        """Return a value that changes with the files, if there is one, without reading them."""
+        """Return a value that changes if the files do, without reading them, or None."""
         return None
 
     @property
     def parts(self) -> dict[str, "PairSource"]:
-        """What a training text consists of, by name: the split, and what is added to it."""
+        """The parts of a training text, by name: the split, and any text that is added to it."""
         return {"train": self}
 
     def blocks(self) -> Iterator[Pairs]:
-        """Cut the text into blocks of neighbouring pairs, small enough to be sent to a task."""
+        """Cut the text into blocks of neighbouring pairs, small enough to send to a task."""
         return in_batches(self.pairs(), BLOCK_PAIRS, _BLOCK_CHARACTERS)
 
 
@@ -75,29 +75,30 @@ class ParallelText(PairSource):
         return zip(self.src, self.tgt, strict=True)
 
     def source_sha256(self) -> str:
-        """Return a SHA-256 of both sides, in hexadecimal."""
+        """Return the SHA-256 of both sides, in hexadecimal."""
         return hash_pairs(list(self.pairs()))
 
 
 @dataclass(frozen=True)
 class ParallelFiles(PairSource):
-    """Aligned text in two files, compressed or not, read again on each use."""
+    """Aligned text in two files, compressed or not, which each use reads again."""
 
     src: Path
     tgt: Path
     once: bool = field(default=False, compare=False, kw_only=True)
-    """Whether a user has named them to be read once; see ``open_text``."""
+    """Whether they are read only once, so that pipes and devices are allowed: ``open_text``."""
 
     @property
     def paths(self) -> tuple[Path, Path]:
-        """Both paths."""
+        """The paths of both sides."""
         return self.src, self.tgt
 
     def pairs(self) -> Iterator[tuple[str, str]]:
         """Yield each pair of lines, in order.
 
         Raises:
-            CorpusError: a side cannot be read, or at the end: the line counts differ, or are 0.
+            CorpusError: a side cannot be read; or, after the last pair, the sides have different
+                numbers of lines, or none.
         """
         src_lines, tgt_lines = (stream_lines(path, self.once) for path in (self.src, self.tgt))
         count = src_rest = 0
@@ -112,7 +113,7 @@ class ParallelFiles(PairSource):
         if src_rest or tgt_rest:
             raise CorpusError(
                 f"{self.src} has {count + src_rest} lines but {self.tgt} has {count + tgt_rest}; "
-                "line n of one must translate line n of the other, so make their numbers equal"
+                "line n of one must translate line n of the other, so align the files"
             )
         if not count:
             raise CorpusError(
@@ -120,7 +121,7 @@ class ParallelFiles(PairSource):
             )
 
     def source_sha256(self) -> str:
-        """Return a SHA-256 of both sides' decompressed bytes; see ``hash_files``."""
+        """Return the SHA-256 of both sides' decompressed bytes; see ``hash_files``."""
         return hash_files(self.paths)
 
     def mtime_key(self) -> str | None:
@@ -128,7 +129,7 @@ class ParallelFiles(PairSource):
         return mtime_key_of(self.paths)
 
     def read(self) -> ParallelText:
-        """Read all pairs into memory; raise what ``pairs`` does."""
+        """Read all pairs into memory; raise the same errors as ``pairs``."""
         pairs = list(self.pairs())
         return ParallelText([src for src, _ in pairs], [tgt for _, tgt in pairs])
 
@@ -137,7 +138,7 @@ class ParallelFiles(PairSource):
 
 
 def without_blank_pairs(text: ParallelText) -> tuple[ParallelText, int]:
-    """Return the pairs with text on both sides, and the number of the others."""
+    """Return the pairs with text on both sides, and the number of other pairs."""
     kept = list(keep_full(text.pairs()))
     return ParallelText([src for src, _ in kept], [tgt for _, tgt in kept]), len(text) - len(kept)
 
@@ -147,7 +148,7 @@ def in_batches(
     size: int = BATCH_PAIRS,
     max_characters: int = _BATCH_CHARACTERS,
 ) -> Iterator[list[tuple[str, str]]]:
-    """Yield pairs in lists, which cost less than a call for each; long pairs in short ones."""
+    """Yield lists of pairs, as a call for each pair is slow; long pairs make shorter lists."""
     batch: list[tuple[str, str]] = []
     characters = 0
     for pair in pairs:
@@ -160,46 +161,46 @@ def in_batches(
         yield batch
 
 
-# --- the training text: checked once, block by block, and read again as often as it takes ---------
+# --- the training text: checked once, block by block, and read again whenever it is needed --------
 
 
 class BlockStats(NamedTuple):
-    """What was found in a block, or in several."""
+    """Statistics of one or more blocks."""
 
     full: int
-    """Pairs with text on both sides."""
+    """Number of pairs with text on both sides, called full pairs here."""
     blank: int
-    """The others."""
+    """Number of other pairs."""
     sha256: str
-    """Of the pairs with text on both sides."""
+    """SHA-256 of the full pairs."""
     letterless: int
-    """Of these, sources without letters."""
+    """Number of full pairs with no letters in the source."""
     copied: int
-    """Of these, targets with letters that are their sources."""
+    """Number of full pairs with equal sides that have letters."""
 
 
 @dataclass(frozen=True)
 class TextStats:
-    """What was found in a whole text."""
+    """Statistics of a whole text."""
 
     text_sha256: str
-    """Of the SHA-256 of its blocks."""
+    """SHA-256 of the SHA-256 of all blocks."""
     pairs: int
-    """Pairs with text on both sides."""
+    """Number of pairs with text on both sides."""
     blank: int
-    """Pairs of which a side is blank."""
+    """Number of pairs with a blank side."""
     mtime_key: str | None = None
-    """The source's, if it was known before the source was read."""
+    """The ``mtime_key`` of the source before it was read."""
     parts: list[int] = field(default_factory=list)
-    """The number of pairs with text on both sides in each of several sources."""
+    """The number of pairs with text on both sides in each source, if there are several."""
     letterless: bool = False
     """Whether many sources have no letters, so that a model must translate such lines."""
     copied: bool = False
-    """Whether many targets are their sources, so that copies are right."""
+    """Whether many targets equal their sources, so that a copy is a correct translation."""
 
     @classmethod
     def of(cls, parts: Sequence[Sequence[BlockStats]], mtime_key: str | None) -> "TextStats":
-        """Sum up the blocks of each source."""
+        """Return the sums of all blocks; ``parts`` has the blocks of each source."""
         blocks = [block for part in parts for block in part]
         pairs = sum(block.full for block in blocks)
         return cls(
@@ -215,7 +216,7 @@ class TextStats:
 
 @dataclass(frozen=True)
 class StreamedText:
-    """The pairs of a source that have text on both sides, checked once and read on demand."""
+    """The pairs of a source with text on both sides, checked once and read when needed."""
 
     source: PairSource
     stats: TextStats
@@ -227,9 +228,9 @@ class StreamedText:
         known: TextStats | None = None,
         executor: Executor | None = None,
     ) -> "StreamedText":
-        """Read ``source`` from one end to the other, unless it is ``known``.
+        """Read all of ``source``; if it has not changed since ``known``, reuse ``known`` instead.
 
-        Raises what ``source.pairs`` does.
+        It raises the same errors as ``source.pairs``.
         """
         mtime_key = source.mtime_key()
         if known is not None and mtime_key is not None and known.mtime_key == mtime_key:
@@ -242,25 +243,25 @@ class StreamedText:
         return self.stats.pairs
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """Yield the pairs; raise CorpusError if there are more or fewer of them than there were."""
+        """Yield the pairs; raise CorpusError if their number has changed."""
         count = 0
         for pair in keep_full(self.source.pairs()):
             count += 1
             yield pair
         if count != len(self):
             raise CorpusError(
-                f"split 'train': it had {len(self)} pairs and now has {count}; somebody changes "
-                "the files, so start again when they are done"
+                f"split 'train': it had {len(self)} pairs and now has {count}; another program is "
+                "changing the files, so start again when it is done"
             )
 
     @property
     def src(self) -> StreamedLines:
-        """Source side."""
+        """The source side."""
         return StreamedLines(lambda: (src for src, _ in self.pairs()), len(self))
 
     @property
     def tgt(self) -> StreamedLines:
-        """Target side."""
+        """The target side."""
         return StreamedLines(lambda: (tgt for _, tgt in self.pairs()), len(self))
 
 
@@ -295,7 +296,7 @@ def _check_source(source: PairSource, executor: Executor) -> Iterator[BlockStats
 
 
 def check_pairs(block: Pairs) -> BlockStats:
-    """Go through the pairs of a block."""
+    """Return the statistics of a block."""
     full = list(keep_full(block))
     return BlockStats(
         full=len(full),
@@ -306,11 +307,11 @@ def check_pairs(block: Pairs) -> BlockStats:
     )
 
 
-# --- sums and versions ---------------------------------------------------------------------------
+# --- checksums and versions ----------------------------------------------------------------------
 
 
 def hash_files(paths: Iterable[Path]) -> str:
-    """Return a SHA-256 of the files' text; CorpusError: one cannot be read."""
+    """Return the SHA-256 of the files' text; raise CorpusError if a file cannot be read."""
     return _combine(_hash_file(path) for path in paths)
 
 
@@ -320,25 +321,26 @@ def _hash_file(path: Path) -> "hashlib._Hash":
 
 
 def hash_pairs(pairs: Pairs) -> str:
-    """Return the SHA-256 of pairs, in hexadecimal: of both sides' lines."""
+    """Return the SHA-256 of the lines of both sides, in hexadecimal."""
     sides = ("".join([f"{pair[side]}\n" for pair in pairs]) for side in (0, 1))
     return _combine(hashlib.sha256(side.encode()) for side in sides)
 
 
 def _combine(sides: "Iterable[hashlib._Hash]") -> str:
-    """Return the SHA-256 of all sides' SHA-256, so that no byte can change sides unnoticed."""
+    """Return the SHA-256 of the SHA-256 of all sides; it shows if a byte moves to another side."""
     return hashlib.sha256(b"".join(side.digest() for side in sides)).hexdigest()
 
 
 def hash_text(blocks: Iterable[str]) -> str:
-    """Return the SHA-256 of a text, given those of its blocks."""
+    """Return the SHA-256 of a text, given the SHA-256 of its blocks."""
     return hashlib.sha256("".join(blocks).encode()).hexdigest()
 
 
 def mtime_key_of(paths: Iterable[Path]) -> str | None:
-    """Return what changes with the text of files without reading it; None: see ``versions``.
+    """Return a string that changes if the files do, without reading them; None: see ``versions``.
 
-    CorpusError: a place cannot be asked.
+    Raises:
+        CorpusError: the version of a remote file cannot be read.
     """
     keys = versions(list(paths))
     return None if None in keys else ", ".join(map(str, keys))

@@ -1,6 +1,6 @@
-"""Kinds of data: how the text of each ``data.kind`` is found, and the kinds of the core.
+"""Kinds of data: how to find the text of each ``data.kind``, and the kinds that are built in.
 
-An extension adds a kind by a manifest entry of the interface ``corpus``, whose ``load`` is a
+An extension adds a kind by a manifest entry of the interface ``corpus``. Its ``load`` names a
 subclass of ``CorpusKind``.
 """
 
@@ -21,56 +21,56 @@ D = TypeVar("D", bound=DataSection)
 
 
 class Preparation(NamedTuple):
-    """Where a run keeps text of its own, and what making it may use."""
+    """Where a run keeps its own text, and the tools to write it."""
 
     directory: Path
-    """Of the text; it may not exist yet."""
+    """The directory for the text; it may not exist yet."""
     is_begun: bool
-    """Whether the run has checkpoints, which were trained on the text that it has."""
+    """Whether the run has checkpoints, which were trained on the existing text."""
     clear: Callable[[], object]
-    """Removes the directory."""
+    """A function that removes the directory."""
     log: Callable[[str], object]
     executor: Executor | None = None
 
 
 class CorpusKind(ABC, Generic[D]):
-    """The text that the settings of one kind name.
+    """The text that settings of one kind name.
 
-    ``place`` is the directory where a run keeps text of its own; None: there is none.
+    ``place`` is the directory where a run keeps its own text; None: there is none.
     """
 
     keeps_text = False
-    """Whether a run has to ``prepare`` its text before a split can be opened."""
+    """Whether a run must ``prepare`` its text before a split can be opened."""
 
     def __init__(self, data: D) -> None:
         self.data = data
 
     @abstractmethod
     def split_names(self) -> list[str]:
-        """Return ``train``, ``val``, then the test splits; nothing if there is no text."""
+        """Return ``train``, ``val``, then the test splits; an empty list if there is no text."""
 
     @abstractmethod
     def open_split(self, split: str, place: Path | None) -> ParallelFiles | ParallelText:
-        """Return the text of one of the splits, which is not read yet.
+        """Return the text of a split, without reading it.
 
         Raises:
-            CorpusError: it is not there.
+            CorpusError: the text is missing.
         """
 
     def read_split(self, split: str, place: Path | None) -> ParallelText:
-        """Read a split into memory, with what is to be put before each source."""
+        """Read a split into memory, with any tags that belong before its sources."""
         text = self.open_split(split, place)
         return text if isinstance(text, ParallelText) else text.read()
 
     def is_here(self, split: str, place: Path | None) -> bool:
-        """Return whether ``open_split`` would download nothing."""
+        """Return whether ``open_split`` needs no download."""
         return True
 
     def prepare(self, preparation: Preparation) -> None:
-        """Write the text into a run's directory, or bring what is there up to date.
+        """Write the text into a run's directory, or update it there.
 
         Raises:
-            CorpusError: a source cannot be read, or nothing is left of the text.
+            CorpusError: a source cannot be read, or no text is left.
             OSError: the text cannot be written.
         """
 
@@ -83,13 +83,13 @@ class FilesKind(CorpusKind[FilesData]):
         return list(self._pairs)
 
     def open_split(self, split: str, place: Path | None) -> ParallelFiles:
-        """Return a pair of files, which are not looked at before they are read."""
+        """Return a pair of files, without opening them."""
         pair = self._pairs[split]
         src, tgt = map(_find_file, (pair.src, pair.tgt), pair.sums)
         return ParallelFiles(src, tgt)
 
     def is_here(self, split: str, place: Path | None) -> bool:
-        """Return whether neither side has to be fetched."""
+        """Return whether neither side needs a download."""
         pair = self._pairs[split]
         return all(map(is_here, (pair.src, pair.tgt), pair.sums))
 
@@ -99,33 +99,33 @@ class FilesKind(CorpusKind[FilesData]):
 
 
 def _find_file(path: Path, sha256: str | None) -> Path:
-    """Return the one file that a path means; CorpusError: none matches it, or several."""
+    """Return the file that a path means; raise CorpusError if no file or several match."""
     file, *others = find_files(path, sha256)
     if others:
-        problem = f"matches {1 + len(others)} files, where one is meant"
-        raise CorpusError(f"{path}: {problem}; name it, or take data.kind corpus")
+        problem = f"matches {1 + len(others)} files, but only one is allowed"
+        raise CorpusError(f"{path}: {problem}; give its full name, or use data.kind corpus")
     return file
 
 
 class ToyKind(CorpusKind[ToyData]):
-    """The toy captions."""
+    """The toy image captions."""
 
     def split_names(self) -> list[str]:
         """Return the names of the three splits."""
         return ["train", "val", "test"]
 
     def open_split(self, split: str, place: Path | None) -> ParallelFiles:
-        """Return the current directory's copy, which ``init`` writes, or the program's own."""
+        """Return the copy in the current directory, which ``init`` writes, or the program's own."""
         src, tgt = f"{split}.{self.data.src_lang}", f"{split}.{self.data.tgt_lang}"
         for directory in (TOY, shipped_directory() / TOY):
             if (directory / src).is_file() and (directory / tgt).is_file():
                 return ParallelFiles(directory / src, directory / tgt)
         raise CorpusError(
-            f"{TOY}: {src} and {tgt} are not there; transformer-cli init --from toy writes them"
+            f"{TOY}: {src} and {tgt} are missing; transformer-cli init --from toy writes them"
         )
 
 
-# --- the text of a configuration ------------------------------------------------------------------
+# --- the text of a config -------------------------------------------------------------------------
 
 _KINDS: dict[str, type[CorpusKind[Any]]] = {
     "files": FilesKind,
@@ -134,7 +134,7 @@ _KINDS: dict[str, type[CorpusKind[Any]]] = {
 
 
 def open_kind(data: DataSection) -> CorpusKind[Any]:
-    """Return what finds the text of these settings; ConfigError: its kind is not installed."""
+    """Return the kind that finds these settings' text; raise ConfigError if it isn't installed."""
     if data.kind in _KINDS:
         return _KINDS[data.kind](data)
     if (entry := registry.find("corpus", data.kind)) is None:
@@ -144,19 +144,18 @@ def open_kind(data: DataSection) -> CorpusKind[Any]:
 
 
 def default_split(data: DataSection) -> str:
-    """Return the split to evaluate on by default: the first test split."""
-    # Where there is none, the text that was validated on has to do.
+    """Return the split to evaluate on by default: the first test split, or val if there is none."""
     names = open_kind(data).split_names()
     return names[2] if len(names) > 2 else "val"
 
 
 def load_split(data: DataSection, split: str, place: Path | None = None) -> ParallelText:
-    """Read, fetch or make the text of a split, blank lines included.
+    """Read, download or make the text of a split, blank lines included.
 
     ``place`` is where a run keeps or found its text; see ``CorpusKind``.
 
     Raises:
-        CorpusError: there is no such split, or its text is missing, misaligned or damaged.
+        CorpusError: the split does not exist, or its text is missing, misaligned or damaged.
     """
     check_split(data, split)
     return open_kind(data).read_split(split, place)
@@ -165,13 +164,13 @@ def load_split(data: DataSection, split: str, place: Path | None = None) -> Para
 def open_split(
     data: DataSection, split: str, place: Path | None = None
 ) -> ParallelFiles | ParallelText:
-    """Find, fetch or make the text of a split, to be read as a stream; see ``load_split``."""
+    """Find, download or make the text of a split, to read it as a stream; see ``load_split``."""
     check_split(data, split)
     return open_kind(data).open_split(split, place)
 
 
 def open_training_text(data: DataSection, place: Path | None = None) -> PairSource:
-    """Return the split ``train`` and all that is added to it; raise what ``open_split`` does."""
+    """Return the split ``train`` with any text added to it; raise the errors of ``open_split``."""
     text: PairSource = open_split(data, "train", place)
     for entry in find_mixing(data):
         text = entry.load("open")(data, text)
@@ -179,38 +178,38 @@ def open_training_text(data: DataSection, place: Path | None = None) -> PairSour
 
 
 def find_mixing(data: DataSection) -> list[registry.Entry]:
-    """Return the entries of the interface ``mixing`` that have a setting here.
+    """Return the entries of the interface ``mixing`` with a setting in ``data``.
 
-    Such an extension adds text to the split ``train``, or weighs its parts. ``keys`` are its
-    settings, ``open`` is a function of ``data`` and the text so far that returns all of it, and
-    ``load`` one that returns a ``ShardedStore``, or None; see training/preparation.py.
+    Such an extension adds text to the split ``train``, or weights its parts. ``keys`` are its
+    settings. ``open`` names a function of ``data`` and the text so far that returns all text, and
+    ``load`` one that returns a ``ShardedStore`` or None (see training/preparation.py).
     """
     entries = registry.entries("mixing").values()
     return [each for each in entries if any(getattr(data, key, None) for key in each.facts["keys"])]
 
 
 def check_has_text(data: DataSection, config: Path) -> None:
-    """Raise ConfigError if the settings in the file ``config`` name no text."""
+    """Raise ConfigError if the settings in the config file ``config`` have no text."""
     if not open_kind(data).split_names():
         run = config.parent.as_posix() if config.name == "config.yaml" else "RUN"
         raise ConfigError(
-            f"{config}: data.kind {data.kind} has no text to train on; write a file with base: "
+            f"{config}: data.kind {data.kind} has no text to train on; write a config with base: "
             f"{run}/config.yaml, init: {run} and data of another kind"
         )
 
 
 def check_has_splits(data: DataSection, run: Path, advice: str) -> None:
-    """Raise CorpusError, which ends with ``advice``, if a run has no text of its own."""
+    """Raise a CorpusError that ends with ``advice`` if a run has no text."""
     if not open_kind(data).split_names():
-        raise CorpusError(f"{run}: an {data.kind} model has no text of its own; {advice}")
+        raise CorpusError(f"{run}: an {data.kind} model comes without text; {advice}")
 
 
 def check_split(data: DataSection, split: str) -> None:
-    """Raise MissingTextError unless a corpus has a split of this name."""
+    """Raise MissingTextError if a corpus has no split with this name."""
     names = open_kind(data).split_names()
     if not names:
         raise MissingTextError(
-            f"data.kind {data.kind} has no split '{split}', as the model came without text"
+            f"data.kind {data.kind} has no split '{split}', because the model came without text"
         )
     if split not in names:
         hint = did_you_mean(split, names) or f"choose from {', '.join(names)}"

@@ -1,6 +1,6 @@
-"""Training text in shards, and how their pairs are put into batches by their lengths.
+"""Training text in shards, and how to put their pairs into batches by length.
 
-Light to import: no torch.
+This module imports fast, without torch.
 """
 
 from collections.abc import Iterable
@@ -13,29 +13,29 @@ import numpy as np
 from transformer_cli.data.store import EncodedStore, EncodedText, Lengths
 
 SHARD_PAIRS = 131_072
-"""Maximum of pairs of a shard: some 15 MB of captions, and enough to bucket by length."""
+"""Maximum number of pairs in a shard: about 15 MB of captions, and enough to sort by length."""
 
 
 class ShardedText(Protocol):
-    """Text to train on, in shards that are even samples of it."""
+    """Training text in shards, each an even sample of the text."""
 
     @property
     def num_shards(self) -> int:
-        """Number of shards."""
+        """The number of shards."""
 
     def shard_lengths(self, shard: int) -> Lengths:
-        """Return the most tokens that each pair of a shard may have in any epoch."""
+        """Return the maximum number of tokens of each pair of a shard in any epoch."""
 
     def draw(self, shard: int, seed: int, epoch: int) -> EncodedText:
-        """Return the pairs of a shard in an epoch, a pure function of the arguments."""
+        """Return the pairs of a shard in an epoch, as a pure function of the arguments."""
 
 
 class ShardedStore:
-    """The pairs of a store that are short enough to train on, in shards; none is kept in memory.
+    """The pairs of a store that are short enough to train on, in shards that stay on disk.
 
     Shard k of K has the pages k, k + K, k + 2K, …, so each is an even sample of the corpus,
-    whatever its order. ``shard_pairs`` is a multiple of the pairs of a page. Here each epoch has
-    every short pair once; an extension may inherit, to draw them otherwise.
+    whatever its order. ``shard_pairs`` must be a multiple of the pairs per page. In this class,
+    each epoch has every short pair once; extensions may inherit from it to draw pairs differently.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class ShardedStore:
 
     @cached_property
     def num_pairs(self) -> int:
-        """Number of short pairs."""
+        """The number of short pairs."""
         return sum(len(self.find_short(self.read_lengths(n))) for n in range(self.num_shards))
 
     def shard_lengths(self, shard: int) -> Lengths:
@@ -62,7 +62,7 @@ class ShardedStore:
         return text.take(self.find_short(text.lengths))
 
     def rows(self) -> Iterable[tuple[str, str]]:
-        """Return labels and texts for the summary of a training."""
+        """Return rows for the summary before training: labels and texts."""
         return ()
 
     def pages(self, shard: int) -> range:
@@ -79,21 +79,21 @@ class ShardedStore:
         return Lengths(*map(np.concatenate, sides))
 
     def find_short(self, lengths: Lengths) -> np.ndarray:
-        """Return the places of the pairs that are short enough."""
+        """Return the indices of the pairs that are short enough."""
         return np.flatnonzero(np.maximum(*lengths) <= self._max_length)
 
 
 def plan_epoch(
     lengths: Lengths, batch_tokens: int, seed: int, epoch: int, shard: int = 0
 ) -> list[np.ndarray]:
-    """Return the batches of one epoch as arrays of sentence indices, a function of the arguments.
+    """Return the batches of one epoch as arrays of indices: a pure function of the arguments.
 
-    Sentences of similar length on both sides share a batch; ties and the order of batches are
-    shuffled again each epoch. ``batch_tokens`` is the most that a side of a batch may have, EOS and
-    padding included; a longer sentence is a batch of its own.
+    Pairs of similar length on both sides share a batch. Each epoch shuffles pairs of equal length
+    and the order of batches again. Each side of a batch has at most ``batch_tokens``, with EOS and
+    padding; a longer pair is a batch of its own.
     """
     random = np.random.Generator(np.random.PCG64([seed, epoch, shard]))
-    # Shuffles pairs of equal lengths.
+    # These numbers shuffle pairs of equal length.
     ties = random.random(len(lengths.src))
     src, tgt, zigzag = _sort_keys(lengths)
     order = np.lexsort((ties, zigzag, tgt))
@@ -103,7 +103,7 @@ def plan_epoch(
 
 def count_batches(lengths: Lengths, batch_tokens: int) -> int:
     """Return how many batches ``plan_epoch`` makes, which is the same in every epoch."""
-    # Same order but for ties, which do not change the count: sorting one combined key is faster.
+    # It is faster to sort one combined key. Only ties are in another order, which does not matter.
     src, tgt, zigzag = _sort_keys(lengths)
     offset = int(src.max(initial=0))
     radix = 2 * offset + 1
@@ -113,15 +113,15 @@ def count_batches(lengths: Lengths, batch_tokens: int) -> int:
 
 
 def _sort_keys(lengths: Lengths) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return lengths with EOS, and the key that orders pairs of one target length."""
+    """Return both lengths with EOS, and a key that orders pairs with the same target length."""
     src, tgt = lengths.src + 1, lengths.tgt + 1
-    # Zigzag: source lengths rise where the target's is even and fall where it is odd, so that
-    # neighbours are similar across a change of target length too.
+    # Zigzag: source lengths rise if the target length is even and fall if it is odd. So neighbours
+    # have similar lengths even where the target length changes.
     return src, tgt, np.where(tgt % 2 == 0, src, -src)
 
 
 def cut_by_tokens(order: np.ndarray, lengths: np.ndarray, batch_tokens: int) -> list[np.ndarray]:
-    """Return slices of ``order`` of at most ``batch_tokens`` when padded to their longest."""
+    """Return slices of ``order`` with at most ``batch_tokens``, padded to their longest one."""
     ends = batch_ends(lengths[order], batch_tokens)
     return [order[start:end] for start, end in pairwise([0, *ends])]
 
@@ -130,7 +130,7 @@ def batch_ends(lengths: np.ndarray, batch_tokens: int) -> list[int]:
     """Return the index after each batch's last sentence, for sentences in this order."""
     if not len(lengths):
         return []
-    # Work on runs of equal lengths: a shard has ten times fewer of them than sentences.
+    # Process runs of equal lengths together, as a shard has ten times more sentences than runs.
     firsts = np.flatnonzero(np.diff(lengths, prepend=lengths[0] - 1))
     run_ends = np.append(firsts[1:], len(lengths)).tolist()
     ends = []

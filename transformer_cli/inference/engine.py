@@ -1,4 +1,4 @@
-"""What a search engine is to the rest of the program: token ids in, hypotheses out."""
+"""The interface of search engines: they get token ids and return hypotheses."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -6,20 +6,21 @@ from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Protocol
 
-from transformer_cli.config.schema import DecodingConfig
+from transformer_cli.config.decoding_schema import DecodingConfig
 
 MakeSampler = Callable[[Sequence[list[int]]], Callable[[Any, Any], tuple[Any, Any]]]
-"""Returns what draws the next tokens for the sources of a batch: a ``Rank`` of search.py."""
+"""Returns a function that draws the next tokens for a batch of sources: a ``Rank`` of search.py."""
 
 
 class Constraint(Protocol):
-    """Narrows what may be written, however it is searched; an extension gives it to a search."""
+    """A limit on what any search may write; extensions add constraints to a search."""
 
     def of_batch(self, places: Sequence[int], device: Any) -> Callable[[Any, Any, Any], object]:
-        """Return what narrows the next tokens of a batch, given the places of its sources.
+        """Return a function that limits the next tokens in a batch of the sources at ``places``.
 
-        It changes log-probabilities in place, a row for each hypothesis. The other arguments are
-        the place of each row's source in the batch, and the tokens that each row has, from BOS on.
+        Its first argument is the log-probabilities, with a row for each hypothesis; it changes them
+        in place. The others are the place of each row's source in the batch, and the tokens of each
+        row so far, from BOS on.
         """
 
 
@@ -28,13 +29,13 @@ class SearchOptions:
     """How to search.
 
     Attributes:
-        bos_id: what every output starts from; not part of it.
-        eos_id: what ends an output; not part of it.
+        bos_id: the token before every output; not part of it.
+        eos_id: the token that ends an output; not part of it.
         banned_ids: tokens that are never written.
-        decoding: settings of the search; the translator takes care of all but ``beam_size``.
-        constraints: narrow what is written besides; not every engine can apply them.
+        decoding: search settings; ``TextTranslator`` applies those for lengths and batches.
+        constraints: further limits on what is written; not every engine supports them.
         sampler: draws each token, with a beam of 1; None: search.
-        with_scores: whether log-probabilities are wanted; those of a greedy search may be 0 else.
+        with_scores: whether log-probabilities are needed; otherwise greedy search may return 0.
     """
 
     bos_id: int
@@ -45,17 +46,12 @@ class SearchOptions:
     sampler: MakeSampler | None = None
     with_scores: bool = True
 
-    @property
-    def beam_size(self) -> int:
-        """Hypotheses kept a sentence; 1 is greedy search."""
-        return self.decoding.beam_size
-
 
 @dataclass(frozen=True)
 class Hypothesis:
     """One translation: its ids, without BOS and EOS, and its log-probability.
 
-    The log-probability is the sum over its tokens and, if it ended by itself, EOS.
+    The log-probability is the sum over its tokens, and EOS if it did not end at a length limit.
     """
 
     ids: list[int]
@@ -63,23 +59,23 @@ class Hypothesis:
 
 
 class SearchEngine(Protocol):
-    """Holds a model and searches for the likeliest outputs of it.
+    """An engine that holds a model and searches for its likeliest outputs.
 
-    ``TorchEngine`` can do all of this. Another one need neither apply constraints nor draw by a
-    sampler: callers that need these ask ``choose_engine`` for torch.
+    ``TorchEngine`` supports everything. Other engines need not support constraints or samplers;
+    callers that need these request the torch engine from ``choose_engine``.
     """
 
     @property
     def name(self) -> str:
-        """The name by which it is chosen."""
+        """The name that users choose it by."""
 
     @property
     def is_on_gpu(self) -> bool:
-        """Whether a GPU computes."""
+        """Whether it computes on a GPU."""
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """What of its own decides the output, by name: settings, and the version of a library."""
+        """The engine's settings and library versions that affect the output, by name."""
 
     def search(
         self,
@@ -90,18 +86,20 @@ class SearchEngine(Protocol):
         progress: Callable[[int], object],
         should_stop: Callable[[], bool],
     ) -> list[list[Hypothesis]]:
-        """Return the hypotheses of each source as they end, whatever else is in its batch.
+        """Return the hypotheses of each source in the order in which they end.
+
+        The result does not depend on the other sources in the batch.
 
         Args:
-            sources: token ids, each with its EOS, or empty: then there are no hypotheses.
-            max_lengths: maximum tokens of each one's output.
-            options: kind of search.
-            batch_tokens: source tokens in a batch, times the beam.
+            sources: token ids of each source with EOS; an empty source gets no hypotheses.
+            max_lengths: maximum number of output tokens for each source.
+            options: how to search.
+            batch_tokens: maximum number of source tokens in a batch, times the beam size.
             progress: called with the number of sentences just finished.
-            should_stop: called before each batch; once it returns True, the rest has no hypotheses.
+            should_stop: called before each batch; once it returns True, the rest get no hypotheses.
 
         Raises:
-            UsageError: the engine cannot do what the options ask for.
+            UsageError: the engine does not support the options.
         """
 
 

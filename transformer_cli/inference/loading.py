@@ -1,7 +1,7 @@
-"""Translators of trained runs and of exported models."""
+"""Loading translators from trained runs and exported models."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from transformer_cli.base.errors import UsageError
@@ -15,27 +15,28 @@ from transformer_cli.runs.directory import RunDirectory
 
 @dataclass(frozen=True)
 class ComputeOptions:
-    """How a model is to search: the options of these names.
+    """How to compute: the command-line options with these names.
 
-    The beam size decides which engine is as good; ``TextTranslator.with_search`` sets it.
+    ``search`` has settings that replace the run's search settings; None keeps the run's. The choice
+    of the engine depends on them; ``TextTranslator.with_search`` sets them.
     """
 
     engine: str = "auto"
     device: DeviceName = "auto"
     precision: SearchPrecisionName = "auto"
     threads: int | None = None
-    beam_size: int | None = None
+    search: Mapping[str, Any] = field(default_factory=dict)
 
 
 def load_translator(
     run: RunDirectory, checkpoint: str, options: ComputeOptions
 ) -> TextTranslator[SearchEngine]:
-    """Load a run, or a model as it is shared or exported, with the engine of ``choose_engine``.
+    """Load a run, or a shared or exported model, with the engine that ``choose_engine`` returns.
 
     ``checkpoint`` is 'best', 'last', 'average' or a path.
 
     Raises:
-        UsageError: the options do not go together, or the device cannot compute like that.
+        UsageError: the options exclude each other, or the device does not support them.
         ConfigError, RunError, TokenizerError, CheckpointError: something is missing or damaged.
         MissingExtraError: the engine's package is not installed.
     """
@@ -51,26 +52,24 @@ def load_scorer(
     options: ComputeOptions,
     needing_torch: Sequence[str] = (),
 ) -> tuple[TextTranslator[Any], TextTranslator[SearchEngine] | None]:
-    """Load a model with torch, for its loss, and what searches instead if another engine does.
+    """Return a torch translator for the loss, and one to search with, or None if torch searches.
 
-    With int8, torch's is in float32. ``needing_torch`` is as for ``choose_engine``.
+    With int8, the torch model computes in float32. For ``needing_torch``, see ``choose_engine``.
     """
     engine = choose_engine(run, options, needing_torch)
+    exact = replace(options, precision="float32") if options.precision == "int8" else options
+    scorer = load_torch_translator(run, checkpoint, exact).with_search(**options.search)
     if engine == "torch":
-        return load_torch_translator(run, checkpoint, options).with_search(options.beam_size), None
-    is_int8 = options.precision == "int8"
-    exact = load_torch_translator(
-        run, checkpoint, replace(options, precision="float32") if is_int8 else options
-    )
+        return scorer, None
     searcher = load_translator(run, checkpoint, replace(options, engine=engine))
-    return exact.with_search(options.beam_size), searcher.with_search(options.beam_size)
+    return scorer, searcher.with_search(**options.search)
 
 
 def load_torch_translator(
     run: RunDirectory, checkpoint: str, options: ComputeOptions
-) -> TextTranslator[Any]:  # of torch's engine
-    """Load a model with torch, whatever engine ``options`` name; see ``load_translator``."""
-    # Torch takes a second, which other engines may do without.
+) -> TextTranslator[Any]:  # with the torch engine
+    """Load a model with torch, whichever engine ``options`` name; see ``load_translator``."""
+    # Importing torch takes a second; other engines may not need it.
     from transformer_cli.inference.search import TorchEngine
     from transformer_cli.model.device import choose_device, choose_precision, use_threads
     from transformer_cli.runs.trained_model import load_trained_model
@@ -89,9 +88,9 @@ def load_torch_translator(
 class Engine(Protocol):
     """A search engine that an extension adds.
 
-    The manifest names it under ``provides["engine"]``; facts of the entry are the name of the file
-    by which a model exported for it is recognised, ``mark``, and the program that reads it,
-    ``reader``.
+    The manifest names it under ``provides["engine"]``. The entry has two facts: ``mark``, the name
+    of a file that only models exported for this engine have, and ``reader``, the program that reads
+    these models.
     """
 
     def choose(
@@ -101,10 +100,10 @@ class Engine(Protocol):
         needing_torch: Sequence[str],
         prefers_torch: bool,
     ) -> bool:
-        """Return whether it searches; see ``choose_engine``.
+        """Return whether to search with this engine; see ``choose_engine``.
 
         Raises:
-            UsageError: it is asked for, and cannot do what the options ask for.
+            UsageError: the user chose this engine, but it does not support the options.
         """
 
     def load(
@@ -113,7 +112,7 @@ class Engine(Protocol):
         """Load a model."""
 
     def load_settings(self, run: RunDirectory) -> Config:
-        """Return the settings of a model that is exported for it."""
+        """Return the settings of a model that was exported for this engine."""
 
 
 def _find_engine(name: str) -> Engine:
@@ -130,20 +129,20 @@ def choose_engine(
     needing_torch: Sequence[str] = (),
     prefers_torch: bool = False,
 ) -> str:
-    """Return the name of the engine to search with; 'auto' is one that is as good as torch.
+    """Return the name of the engine to search with; 'auto' picks one that is as good as torch.
 
     Args:
-        run: a run, or a model as it is shared or exported.
-        options: the user's.
-        needing_torch: options given that not every engine can serve.
-        prefers_torch: whether scores are asked for, which other engines may compute otherwise.
+        run: a run, or a shared or exported model.
+        options: the user's options.
+        needing_torch: the given options that not every engine supports.
+        prefers_torch: whether the user wants scores, which other engines may compute differently.
 
     Raises:
-        UsageError: int8 is asked for and no engine has it, or the options do not go together.
+        UsageError: no engine supports int8, or the options exclude each other.
         ConfigError, RunError: there is no run, or it is damaged.
     """
     if options.precision == "int8" and options.engine == "torch":
-        raise UsageError("`precision` int8: `engine` torch has no int8; leave one of them out")
+        raise UsageError("`precision` int8: `engine` torch does not support it; omit one of them")
     asked = {"torch": [], "auto": list(entries("engine"))}.get(options.engine, [options.engine])
     for name in asked:
         if _find_engine(name).choose(run, options, needing_torch, prefers_torch):

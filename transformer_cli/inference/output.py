@@ -1,10 +1,10 @@
-"""The file that translations go to.
+"""The output file of ``translate``, which an interrupted process can resume.
 
-The file appears when it is whole. Next to FILE stand, as long as it is being written, FILE.partial,
-the translations up to now, which is locked, and FILE.partial.json, the journal. A chunk of lines is
-brought safely to disk, then the journal, which says how far the translations are to be trusted and
-what they are translations of. Whatever ends the process, one that resumes it cuts the file where
-the journal says, and the rest comes out as it would have done.
+FILE appears only when it is complete. Until then, there are two other files next to it:
+FILE.partial, the translations so far, which is locked; and FILE.partial.json, the journal. The
+program writes a chunk of lines safely to disk, then the journal. The journal says how many lines
+are valid, and what they are translations of. However the process ends, the next one cuts the file
+where the journal says, and goes on with the same result as an uninterrupted process.
 """
 
 import hashlib
@@ -30,24 +30,24 @@ _Count = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 
 class _Journal(BaseModel):
-    """How much is done, and of what."""
+    """The journal: how much is done, and what the input is."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     lines: _Count
     bytes: _Count
     input: str
-    """SHA-256 of the source lines, a line feed after each."""
+    """SHA-256 of the source lines, each with a line feed."""
     output: str
-    """SHA-256 of the translations' bytes."""
+    """SHA-256 of the bytes of the translations."""
     terms: dict[str, str]
 
 
 class Output:
-    """Translations on their way into a file; ``output_file`` makes one that can be resumed.
+    """A file that translations are written to; ``output_file`` opens one that can be resumed.
 
     Attributes:
-        kept: lines that are safely on disk, and that a later process can go on from.
+        kept: number of lines that are safely on disk, so that a later process can skip them.
     """
 
     kept = 0
@@ -58,20 +58,20 @@ class Output:
 
     @property
     def sha256(self) -> str:
-        """SHA-256 of what has been brought to disk."""
+        """SHA-256 of the bytes written to disk so far."""
         return self._output.hexdigest()
 
     def write(self, sources: Sequence[str], lines: Sequence[str]) -> None:
-        """Bring a chunk of lines safely to disk."""
+        """Write a chunk of lines safely to disk."""
         self.commit("\n".join([*lines, ""]).encode())
 
     def finish(self) -> None:
-        """Bring all that a file of nothing has to disk: a compressed one has a member too."""
+        """Finish a file without lines: if it is compressed, it needs a member too."""
         if not self._bytes:
             self.commit(b"")
 
     def commit(self, data: bytes) -> None:
-        """Bring bytes safely to disk: of a compressed file, as a member of it."""
+        """Write bytes safely to disk; in a compressed file, they become a member."""
         data = self._compress(data)
         with naming_output_errors(self._path):
             written = 0
@@ -83,23 +83,23 @@ class Output:
 
 
 class _ResumableOutput(Output):
-    """Keeps a journal of what is done."""
+    """An output with a journal of finished lines."""
 
     def resume(self, terms: Mapping[str, str], sources: Iterator[str] | None) -> None:
-        """Go on where an earlier process stopped, or say why that cannot be."""
+        """Go on where an earlier process stopped, or log why that is impossible."""
         self._terms, self._keeps = dict(terms), sources is not None
         self._input = hashlib.sha256()
         if self._file.seek(0, os.SEEK_END) and (problem := self._resume(sources)):
             log(f"{self._path}: {problem}; starting again")
 
     def begin(self) -> None:
-        """Start with nothing."""
+        """Start with an empty file."""
         self._write_journal()
         self._file.seek(0)
         self._file.truncate()
 
     def write(self, sources: Sequence[str], lines: Sequence[str]) -> None:
-        """Bring a chunk of lines, and then the journal, safely to disk."""
+        """Write a chunk of lines, and then the journal, safely to disk."""
         super().write(sources, lines)
         self._input.update("\n".join([*sources, ""]).encode())
         if self._keeps:
@@ -107,9 +107,9 @@ class _ResumableOutput(Output):
             self._write_journal()
 
     def _resume(self, sources: Iterator[str] | None) -> str | None:
-        """Go on where an earlier process stopped; return why that cannot be, or None."""
+        """Go on where an earlier process stopped; return why that is impossible, or None."""
         if sources is None:
-            return "text with further outputs, or from a pipe, is not resumed"
+            return "cannot resume with further outputs, or with input from a pipe"
         path = _journal(self._path)
         try:
             journal = _Journal.model_validate_json(read_small(path))
@@ -126,13 +126,13 @@ class _ResumableOutput(Output):
         if done < journal.lines:
             return f"{journal.lines:,} lines are done, but the input has {done:,}"
         if source_lines.hexdigest() != journal.input:
-            return f"the input's first {done:,} lines are not what they were"
+            return f"the first {done:,} lines of the input have changed"
         if self._file.tell() >= journal.bytes:  # at its end
             self._file.truncate(journal.bytes)
         self._file.seek(0)
         translations = hashlib.file_digest(self._file, "sha256")
         if translations.hexdigest() != journal.output:
-            return "the translations are not as they were written"
+            return "the translations have changed since they were written"
         self._input, self._output, self._bytes = source_lines, translations, journal.bytes
         self.kept = done
         return None
@@ -145,7 +145,7 @@ class _ResumableOutput(Output):
             output=self.sha256,
             terms=self._terms,
         )
-        # There is one writer only, so that a name which needs no tidying up will do.
+        # There is only one writer, so a fixed name is enough, and leaves nothing to clean up.
         path, new = _journal(self._path), _journal(self._path, ".new")
         with naming_output_errors(path):
             new.unlink(missing_ok=True)  # it might be a link
@@ -159,18 +159,19 @@ class _ResumableOutput(Output):
 def output_file(
     path: Path, terms: Mapping[str, str], sources: Iterator[str] | None
 ) -> Iterator[Output]:
-    """Write ``path``, which appears when the block ends well; resume what an earlier process left.
+    """Yield the output for ``path``, resumed if possible; ``path`` appears when the block succeeds.
 
-    If the block raises, an older ``path`` is as it was; see ``replace_file``.
+    If the block raises, an older ``path`` stays as it was; see ``replace_file``.
 
     Args:
-        path: a file, or nothing yet; its directory must exist. What a link points to is replaced.
-        terms: what the translations depend on besides the input, each by its name.
-        sources: the input's lines, to compare those that are translated already; None: they cannot
-            be read again, so that nothing is resumed, now or later.
+        path: the file, which may not exist yet, in a directory that does. If it is a link, the
+            file that it points to is replaced.
+        terms: settings and versions that the translations depend on, by name.
+        sources: the lines of the input, to check those that are already translated; None if they
+            cannot be read again: then nothing is resumed, now or later.
 
     Raises:
-        OutputError: it cannot be written, or another process is writing it.
+        OutputError: the file cannot be written, or another process is writing it.
     """
     compress = compressor(path)
     path = path.resolve()
@@ -178,7 +179,7 @@ def output_file(
     with claim(path), _open_partial(partial, path) as file:
         if file.seek(0, os.SEEK_END) and not _journal(partial).exists():
             raise OutputError(
-                f"{partial}: in the way, and not by transformer-cli; move it, or write elsewhere"
+                f"{partial}: in the way, but not written by transformer-cli; move or delete it"
             )
         output = _ResumableOutput(file, partial, compress)
         output.resume(terms, sources)
@@ -190,11 +191,11 @@ def output_file(
             with naming_output_errors(path):
                 replace_file(file, partial, path)
         except BaseException:
-            if not partial.exists() or not is_at(file, partial):  # it has been moved
+            if not partial.exists() or not is_at(file, partial):  # someone has moved it
                 _remove_journal(partial)
             elif not output.kept:
                 if sys.platform == "win32":
-                    file.close()  # it deletes none that is open; elsewhere it stays locked
+                    file.close()  # Windows deletes no open file; elsewhere the lock must stay
                 _remove_journal(partial)
                 partial.unlink(missing_ok=True)
             raise
@@ -203,19 +204,19 @@ def output_file(
 
 
 def _open_partial(partial: Path, path: Path) -> FileIO:
-    """Open the file of unfinished output, made if need be, and lock it."""
-    from filelock import lock_descriptor  # 5 ms, which --help does not need
+    """Open the file of unfinished output, create it if needed, and lock it."""
+    from filelock import lock_descriptor  # the import takes 5 ms, which --help saves
 
     while True:
         with naming_output_errors(partial):
             file = FileIO(
                 partial, "r+", opener=lambda path, flags: open_checked(path, flags | os.O_CREAT)
             )
-        with suppress(OSError):  # a file system without locks
+        with suppress(OSError):  # the file system may not support locks
             if not lock_descriptor(file.fileno(), blocking=False):
                 file.close()
                 raise OutputError(
-                    f"{path}: another process is writing it; wait for it, or write elsewhere"
+                    f"{path}: another process is writing it; wait, or choose another output file"
                 )
         if is_at(file, partial):
             return file
@@ -224,7 +225,7 @@ def _open_partial(partial: Path, path: Path) -> FileIO:
 
 @contextmanager
 def naming_output_errors(path: Path) -> Iterator[None]:
-    """Turn errors of the operating system into one that names the file."""
+    """Turn errors of the operating system into an error that names the file."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Files that are no lines of text, by their name or how they begin: they are refused as text."""
+"""A check that a file has lines of text: it rejects other formats by their name or first bytes."""
 
 import re
 from contextlib import suppress
@@ -15,8 +15,8 @@ _NO_LINES = re.compile(
 )
 """Endings of files whose lines are not sentences.
 
-Language codes are not among them, such as .arb, .cs, .hbs, .lrc, .smi and .ts, nor is .zip, whose
-own error names what is in it.
+Endings that are also language codes, such as .arb, .cs, .hbs, .lrc, .smi and .ts, are left out. So
+is .zip: its error names the files in it.
 """
 _MARKUP_OR_CODE = re.compile(
     rb"""(?:\xef\xbb\xbf)?\s*(?:
@@ -29,30 +29,30 @@ _MARKUP_OR_CODE = re.compile(
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""How files begin whose lines are not sentences, whatever their names are: as no prose does."""
+"""Starts of files whose lines are not sentences, whatever their names; prose never starts so."""
 _SNIFFED_BYTES = 4096
 
 
 def check_is_text(path: Path, readable: str) -> None:
-    """Raise a UsageError if the lines of a file are not sentences; ``readable`` says what can be.
+    """Raise a UsageError if the lines of a file are not sentences.
 
-    It is called for files that no extension has taken.
+    Call it for files that no extension reads. ``readable`` names what the user can give instead.
     """
     if _NO_LINES.fullmatch(ending_of(path)) or _begins_as_markup_or_code(path):
         raise UsageError(
             f"{path}: its lines are not sentences, and no installed extension reads it here; save "
-            f"its sentences one a line, or give {readable}"
+            f"its text with one sentence on each line, or give {readable}"
         )
 
 
 def ending_of(path: Path) -> str:
-    """Return the ending of a name in lower case, without that of a compression."""
+    """Return the ending of a name in lower case, without a compression ending such as '.gz'."""
     return (path.with_suffix("") if is_compressed(path) else path).suffix.lower()
 
 
 def _begins_as_markup_or_code(path: Path) -> bool:
-    """Return whether a regular file begins as text does not."""
-    with suppress(TransformerCliError, OSError):  # reading it later reports the damage
+    """Return whether a regular file starts like markup or code."""
+    with suppress(TransformerCliError, OSError):  # a later read reports the error
         if path.is_file():
             with open_text(path) as file:
                 return bool(_MARKUP_OR_CODE.match(file.read(_SNIFFED_BYTES)))

@@ -1,7 +1,7 @@
-"""Search over token ids, by torch: batches of like length on all cores, greedy and beam search.
+"""Greedy and beam search over token ids with torch, in batches of similar length on all cores.
 
-A row of greedy search ends at EOS, or at its maximum length. Where a sentence's beam ends is said
-by ``has_ended`` in ``_beam``.
+In greedy search, a row ends at EOS or at its maximum length. In beam search, ``has_ended`` in
+``_beam`` defines when the beam of a sentence ends.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,18 +26,18 @@ from transformer_cli.model.transformer import Transformer
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# Batches at the same time; more would wait for each other, as one of them runs between torch's
-# operations.
+# Maximum number of batches at the same time. More would wait for each other, because only one
+# thread at a time runs Python code between torch's operations.
 _MAX_WORKERS = 4
 
 
 @dataclass(frozen=True)
 class TorchEngine:
-    """Greedy and beam search over our own model; a ``SearchEngine``.
+    """The ``SearchEngine`` for our own model: greedy and beam search.
 
     Attributes:
-        model: on its device, in evaluation mode.
-        precision: type of the matrix products.
+        model: the model on its device, in evaluation mode.
+        precision: the dtype of matmuls.
     """
 
     model: Transformer
@@ -46,17 +46,17 @@ class TorchEngine:
 
     @property
     def device(self) -> torch.device:
-        """Device of the model."""
+        """The device of the model."""
         return next(self.model.parameters()).device
 
     @property
     def is_on_gpu(self) -> bool:
-        """Whether a GPU computes."""
+        """Whether it computes on a GPU."""
         return self.device.type != "cpu"
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """What decides the output: the precision, and torch's version, as rounding differs."""
+        """The precision and torch's version, because rounding depends on both."""
         precision = {"precision": str(self.precision).removeprefix("torch.")}
         return precision | describe_versions("torch")
 
@@ -69,16 +69,17 @@ class TorchEngine:
         progress: Callable[[int], object],
         should_stop: Callable[[], bool],
     ) -> list[list[Hypothesis]]:
-        """Return the hypotheses of each source, searched in batches of like length, on all cores.
+        """Return the hypotheses of each source; search batches of similar length on all cores.
 
-        Everything else is as for ``SearchEngine.search``.
+        See ``SearchEngine.search`` for the arguments.
         """
         outputs: list[list[Hypothesis]] = [[] for _ in sources]
         lengths = np.array([len(ids) for ids in sources])
-        # Longest first: what does not fit into memory fails at once. Empty ones are left out.
+        # Longest first, so that a lack of memory shows at once. Empty sources are left out.
         order = np.argsort(-lengths, kind="stable")[: np.count_nonzero(lengths)]
         # Each hypothesis of a beam takes as much memory as a sentence.
-        batches = list(cut_longest_first(order, lengths, batch_tokens // options.beam_size))
+        max_tokens = batch_tokens // options.decoding.beam_size
+        batches = list(cut_longest_first(order, lengths, max_tokens))
 
         def search_rows(batch: np.ndarray) -> list[list[Hypothesis]]:
             if should_stop():
@@ -110,40 +111,40 @@ def search(
     options: SearchOptions,
     places: Sequence[int] = (),
 ) -> list[list[Hypothesis]]:
-    """Return the hypotheses for each row of ``src`` as they end: at least one, at most the beam.
+    """Return 1 to ``beam_size`` hypotheses for each row of ``src``, in the order they end.
 
     Args:
-        model: in evaluation mode.
+        model: the model in evaluation mode.
         src: padded source rows.
-        max_lengths: maximum tokens of each row's output, at least 1; search stops there.
-        options: kind of search.
-        places: which source each row is for the constraints of ``options``.
+        max_lengths: maximum number of output tokens for each row, at least 1; search stops there.
+        options: how to search.
+        places: the place of each row's source, for the constraints of ``options``.
     """
     device = next(model.parameters()).device
     src, max_lengths = src.to(device), max_lengths.to(device)
     narrow = _narrow_by(options, places, device)
-    if options.beam_size == 1:
+    if options.decoding.beam_size == 1:
         return [[one] for one in _greedy(model, src, max_lengths, options, narrow)]
     return _beam(model, src, max_lengths, options, narrow)
 
 
 Rank = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-"""Chooses some elements of each row, best first: returns them and their columns.
+"""A function that returns some elements of each row and their columns, best first.
 
-Rows are log-probabilities of a sentence's next tokens; the second argument says which sentence.
+A row has the log-probabilities of next tokens. The second argument has the sentence of each row.
 """
 Narrow = Callable[[Tensor, Tensor, Tensor], object]
-"""Sets what may not be written to -inf, in place; see ``Constraint.of_batch``."""
+"""A function that sets forbidden tokens to -inf, in place; see ``Constraint.of_batch``."""
 
-# Logits computed at a time: on a CPU, few enough that top-k still finds them in its cache.
+# Number of logits computed at a time; on a CPU, they are still in its cache for top-k.
 _LOGITS_AT_A_TIME = {"cpu": 1 << 21, "cuda": 1 << 28, "mps": 1 << 25}
 _GROUP = 64  # columns per group in top_k
-# Finished sentences are removed only at or below this share of live ones: removal copies caches.
+# Remove finished sentences only at or below this share of live ones, as removal copies caches.
 _LIVE_SHARE = 0.8
 
 
 def _narrow_by(options: SearchOptions, places: Sequence[int], device: torch.device) -> Narrow:
-    """Return what leaves the tokens of a batch that are neither banned nor against constraints."""
+    """Return the function that forbids banned tokens and applies constraints to a batch."""
     banned = torch.tensor(options.banned_ids, dtype=torch.int64, device=device)
     constraints = [each.of_batch(places, device) for each in options.constraints]
 
@@ -163,9 +164,9 @@ def find_continuations(
     rank: Rank,
     sentences: Int[Tensor, " batch"],
 ) -> tuple[Float[Tensor, "batch hypothesis count"], Int[Tensor, "batch hypothesis count"]]:
-    """Return log-probabilities and ids of each hypothesis' next tokens that ``rank`` finds.
+    """Return the log-probabilities and ids of the next tokens that ``rank`` chooses.
 
-    ``written`` are their tokens, from BOS on.
+    ``written`` has the tokens of each hypothesis so far, from BOS on.
     """
     hidden_states = model.step(written[:, :, -1], state).flatten(0, 1)
     rows = max(1, _LOGITS_AT_A_TIME[hidden_states.device.type] // model.tgt_size)
@@ -184,7 +185,7 @@ def find_continuations(
 
 
 def likeliest(count: int) -> Rank:
-    """Return what chooses the ``count`` likeliest tokens."""
+    """Return a function that chooses the ``count`` likeliest tokens."""
     return lambda log_probabilities, _: top_k(log_probabilities, count)
 
 
@@ -193,8 +194,8 @@ def top_k(
 ) -> tuple[Float[Tensor, "row count"], Int[Tensor, "row count"]]:
     """Return the ``count`` greatest elements of each row, in descending order, and their columns.
 
-    torch.topk is slow on long rows. The top ``count`` elements lie in the ``count`` groups with the
-    greatest maxima (or in the remainder), so topk runs on those only.
+    torch.topk is slow on long rows. The top ``count`` elements are in the ``count`` groups with the
+    greatest maxima (or in the remainder), so topk runs only on those.
     """
     groups = x.size(1) // _GROUP
     if groups <= count:
@@ -205,7 +206,7 @@ def top_k(
     starts = torch.arange(len(x), device=x.device)[:, None]
     candidates = torch.cat((grouped[starts, chosen].flatten(1), x[:, groups * _GROUP :]), dim=1)
     values, places = candidates.topk(count, dim=1)
-    # Columns past the last group follow the candidates as one more group.
+    # Treat the columns after the last group, which end the candidates, as one more group.
     chosen = F.pad(chosen, (0, 1), value=groups)
     return values, chosen.gather(1, places // _GROUP) * _GROUP + places % _GROUP
 
@@ -217,7 +218,7 @@ def _greedy(
     options: SearchOptions,
     narrow: Narrow,
 ) -> list[Hypothesis]:
-    """Take the most likely token at each step, or draw one, until EOS."""
+    """Choose the likeliest token at each step, or draw one, until EOS."""
     state = model.init_state(src)
     rank = likeliest(1)
     if options.sampler is not None:
@@ -248,7 +249,7 @@ def _greedy(
 
 
 def truncate_at_eos(ids: list[int], eos_id: int) -> list[int]:
-    """Return the ids before the first EOS, all if there is none."""
+    """Return the ids before the first EOS, or all ids if there is none."""
     return ids[: ids.index(eos_id)] if eos_id in ids else ids
 
 
@@ -259,17 +260,17 @@ def _beam(
     options: SearchOptions,
     narrow: Narrow,
 ) -> list[list[Hypothesis]]:
-    """Keep each sentence's ``beam_size`` likeliest hypotheses until its beam has ended.
+    """Keep the ``beam_size`` likeliest hypotheses of each sentence until its beam ends.
 
-    A hypothesis ends when its EOS is among the ``beam_size`` best continuations of all.
+    A hypothesis ends when its EOS is among the sentence's ``beam_size`` best continuations.
     """
-    size, limits = options.beam_size, max_lengths.tolist()
+    size, limits = options.decoding.beam_size, max_lengths.tolist()
     ended: list[list[Hypothesis]] = [[] for _ in limits]
 
     def has_ended(sentence: int, length: int) -> bool:
-        # As many hypotheses have ended as the beam holds, or the maximum length is reached. A live
-        # one might still have become better than all of them: that is not looked for. Other
-        # engines and exported models end their beams so, too.
+        # A beam ends when it has ``beam_size`` ended hypotheses, or at the maximum length. A live
+        # hypothesis might still become better than all of them, but we do not search for it. Other
+        # engines and exported models do the same.
         return len(ended[sentence]) >= size or length >= limits[sentence]
 
     state = model.init_state(src, size)
@@ -278,7 +279,7 @@ def _beam(
     # Start with one hypothesis per sentence: copies of BOS would fill the beam with duplicates.
     written = torch.full((len(limits), 1, 1), options.bos_id, device=src.device)
     totals = torch.zeros((len(limits), 1), device=src.device)
-    # 2 x beam: each hypothesis has one EOS, so at least beam_size candidates are no EOS.
+    # Twice the beam: each hypothesis has one EOS, so at least beam_size candidates are not EOS.
     count = min(2 * size, model.tgt_size)
     rank = likeliest(count)
     for length in range(1, max(limits) + 1):
@@ -294,7 +295,7 @@ def _beam(
 
         live = is_eos.int().argsort(dim=1, stable=True)[:, :size]
         totals, parents, tokens = (x.gather(1, live) for x in (totals, parents, tokens))
-        # With fewer tokens than the beam has places, an EOS may be among the live ones.
+        # If the vocabulary has fewer tokens than the beam has places, an EOS may be live here.
         totals = totals.masked_fill(tokens == options.eos_id, float("-inf"))
         state.reorder(parents)
         written = written.gather(1, parents[..., None].expand(-1, -1, length))
@@ -322,7 +323,7 @@ def _beam(
 def _iter_chosen(
     chosen: Bool[Tensor, "batch hypothesis"], written: Tensor, parents: Tensor, totals: Tensor
 ) -> Iterator[tuple[int, Hypothesis]]:
-    """Yield (row, ended hypothesis) for each chosen EOS continuation, row by row, best first."""
+    """Yield (row, ended hypothesis) for each chosen EOS continuation, by row, best first."""
     rows, places = chosen.nonzero().unbind(dim=1)
     ids = written[rows, parents[rows, places], 1:].tolist()
     for row, of_row, total in zip(rows.tolist(), ids, totals[rows, places].tolist(), strict=True):
@@ -335,7 +336,7 @@ def _iter_chosen(
 def cut_longest_first(
     order: np.ndarray, lengths: np.ndarray, batch_tokens: int
 ) -> Iterator[np.ndarray]:
-    """Yield slices of ``order``, longest first, of at most ``batch_tokens`` when padded."""
+    """Yield slices of ``order``, longest first, with at most ``batch_tokens`` after padding."""
     while len(order):
         rows = max(1, batch_tokens // lengths[order[0]])
         yield order[:rows]
@@ -353,12 +354,12 @@ def pad(rows: Sequence[list[int]], value: int) -> Int[Tensor, "batch longest"]:
 def map_on_cores(
     function: Callable[[Item], Result], items: Sequence[Item], device: torch.device
 ) -> Iterator[Result]:
-    """Apply ``function`` to each item, on a CPU to several at the same time; results are in order.
+    """Yield the result of ``function`` for each item, in order; a CPU computes several at a time.
 
-    Each has its part of torch's threads, and a thread of its own: what is local to a thread, as
-    autocast is, ``function`` sets by itself.
+    Each item runs in its own thread, with its share of torch's threads. So ``function`` itself must
+    set what is local to a thread, such as autocast.
     """
-    # A decoding step is many small operations, which two cores share badly.
+    # A decoding step consists of many small operations, which several cores share badly.
     threads = torch.get_num_threads()
     of_each = -(-threads // max(1, min(_MAX_WORKERS, len(items))))
     workers = min(threads // of_each, len(items)) if device.type == "cpu" else 1
@@ -376,25 +377,25 @@ def map_on_cores(
 def split_when_out_of_memory(
     function: Callable[[np.ndarray], Result], rows: np.ndarray
 ) -> list[Result]:
-    """Call ``function`` on ``rows``; out of memory, on each half of them, and so on.
+    """Call ``function`` on ``rows``; if memory runs out, call it on each half, and so on.
 
     Args:
-        function: computes something of these rows alone. It is called again on rows that it ran
-            out of memory on, so it must leave nothing behind when it raises.
-        rows: what to compute, for instance the indices of a batch's sentences.
+        function: computes a result from these rows only. After it runs out of memory, it is called
+            again on some of the same rows, so it must leave nothing behind when it raises.
+        rows: the rows to compute, for example the indices of a batch's sentences.
 
     Returns:
         What ``function`` returned for each part, in the order of ``rows``.
 
     Raises:
-        MemoryError, RuntimeError: a single row does not fit, or something else is wrong.
+        MemoryError, RuntimeError: a single row does not fit, or there is another error.
     """
     try:
         return [function(rows)]
     except (MemoryError, RuntimeError) as error:
         if len(rows) < 2 or not is_out_of_memory(error):
             raise
-    # Outside the handler, where the traceback no longer holds the tensors of the call.
+    # This is outside the handler, so that the traceback no longer holds the tensors of the call.
     empty_cache()
     halves = np.array_split(rows, 2)
     return [part for half in halves for part in split_when_out_of_memory(function, half)]

@@ -1,4 +1,4 @@
-"""A line to translate, its translations, and how extensions revise these."""
+"""A line to translate, its translations, and how extensions revise them."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,13 +13,13 @@ Pieces = tuple[Hypothesis, ...]
 
 @dataclass(frozen=True)
 class EncodedLine:
-    """A line to be translated, as ids.
+    """A line to translate, as ids.
 
     Attributes:
         text: the line.
-        source: its ids, and what the tokenizers remember of it.
-        pieces: its ids, cut where it is too long; none if it is blank. Each begins with the ids of
-            ``EncodedSource.start``, and ends with EOS.
+        source: the ids of the line, and other data that the tokenizers need.
+        pieces: the ids of its pieces: several if the line is too long, none if it is blank. Each
+            piece starts with the ids of ``EncodedSource.start`` and ends with EOS.
         is_copied: whether the line is its own translation; then there are no pieces.
     """
 
@@ -34,15 +34,16 @@ class Translation:
     """One translation of a line.
 
     Attributes:
-        text: on one line.
+        text: the translation, on one line.
         log_probability: the sum over the tokens of all pieces.
-        score: what translations of a line are ranked by: that, divided by the length penalty; of
-            several pieces, the sum of theirs, so that the best of each make up the best.
-        alignment: which word of the line goes with which of ``text``, counted from 0, words being
-            what white space separates; empty unless an extension aligns them.
-        tokens: number of its tokens, the end of each piece included.
-        remark: what a reviser says of it; see ``Reviser``.
-        pieces: what was found, as ids; empty for a line that is its own translation.
+        score: ranks the translations of a line: the log-probability divided by the length penalty.
+            Pieces have their own scores, and their sum is the score, so that the best pieces make
+            the best translation.
+        alignment: pairs of aligned words of the line and of ``text``. White space separates words;
+            they are counted from 0. Empty unless an extension aligns them.
+        tokens: number of tokens, with the end of each piece.
+        remark: a remark of a reviser; see ``Reviser``.
+        pieces: the hypotheses of the pieces; empty for a line that is its own translation.
     """
 
     text: str
@@ -55,7 +56,7 @@ class Translation:
 
 
 def ignore(_: object) -> None:
-    """Ignore a report, of progress say."""
+    """Ignore a report, for example of progress."""
 
 
 def never() -> bool:
@@ -78,44 +79,44 @@ NOBODY = Watcher()
 
 
 class Notes:
-    """What there is to say about translations, line by line and in sum; here, nothing.
+    """Notes about translations, line by line and as a summary; subclasses write them.
 
-    ``translate`` prints the summary; ``evaluate`` reports the facts, or rows and remarks.
-    ``translate`` leaves them as a context manager once all translations are written, or it failed.
+    ``translate`` prints the summary; ``evaluate`` reports the facts, or the rows and remarks.
+    Notes are a context manager, which ``translate`` exits after the last translation or an error.
     """
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Keep what is written down, without an exception alone."""
+        """Save what was noted, but only if there was no exception."""
 
     def look(self, number: int, src: str, found: Sequence[Translation]) -> Iterable[str]:
-        """Look at a line and its translations, best first; return what to say of them at once."""
+        """Look at a line and its translations, best first; return messages to print at once."""
         return ()
 
     def summary(self, lines: int) -> Iterator[str]:
-        """Yield what to say about all of so many lines."""
+        """Yield messages about all translations; ``lines`` is the number of lines."""
         yield from ()
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What was counted or scored, for a report as JSON."""
+        """Counts and scores for a JSON report."""
         return {}
 
     def rows(self) -> Iterator[tuple[str, str, str]]:
-        """Yield rows for the table of scores: a name, a value, and what it is."""
+        """Yield rows for the table of scores: a name, a value, and an explanation."""
         yield from ()
 
     def remarks(self) -> Iterator[str]:
-        """Yield lines that follow that table."""
+        """Yield lines to print after the table of scores."""
         yield from ()
 
 
 class Reviser:
-    """Revises what a search has found; a ``TextTranslator`` has those that extensions give it.
+    """A reviser changes the translations that a search finds; extensions define subclasses.
 
-    Tokenizers may bring some, and the options of a command (``ExtraOptions.prepare``).
+    A ``TextTranslator`` gets revisers from tokenizers and from options (``ExtraOptions.prepare``).
     """
 
     def revise(
@@ -129,14 +130,14 @@ class Reviser:
         """Return the translations of each line, best first, some of them replaced.
 
         Args:
-            translator: the ``TextTranslator`` that found them, and can search and write others.
-            lines: what is translated.
+            translator: the ``TextTranslator`` that found them; it can find and write others.
+            lines: the lines to translate.
             found: at least one translation of each line.
             n_best: see ``TextTranslator.translate_lines``.
-            watcher: its ``progress`` has counted the lines already.
+            watcher: a watcher whose ``progress`` has already counted the lines.
         """
         return found
 
     def notes(self) -> Notes:
-        """Return what takes notes of a text's translations."""
+        """Return new notes about the translations of a text."""
         return Notes()

@@ -8,14 +8,10 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.packages import __version__
-from transformer_cli.config.choices import LARGEST_BEAM, LONGEST_SOURCE, MOST_BATCH_TOKENS
-from transformer_cli.config.schema import Config, DecodingConfig
-from transformer_cli.inference.engine import (
-    Hypothesis,
-    MakeSampler,
-    SearchEngine,
-    SearchOptions,
-)
+from transformer_cli.config.choices import LONGEST_SOURCE
+from transformer_cli.config.decoding_schema import DecodingConfig
+from transformer_cli.config.schema import Config
+from transformer_cli.inference.engine import Hypothesis, MakeSampler, SearchEngine, SearchOptions
 from transformer_cli.inference.translation import (
     NOBODY,
     EncodedLine,
@@ -32,36 +28,36 @@ from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Encode
 EngineT = TypeVar("EngineT", bound=SearchEngine, covariant=True)
 
 CHUNK_LINES = 1024
-"""Lines read, sorted by length and translated together on a CPU."""
-_GPU_CHUNKS = 4  # times as many on a GPU, whose batches would otherwise be small
+"""Number of lines that are read, sorted by length and translated together on a CPU."""
+_GPU_CHUNKS = 4  # a GPU gets this many times as many lines, for larger batches
 
 
 def score(hypothesis: Hypothesis, length_penalty: float) -> float:
-    """Return what hypotheses of a sentence are ranked by: Wu et al. 2016, equation 14."""
+    """Return the score that ranks the hypotheses of a sentence: Wu et al. 2016, equation 14."""
     # Lengths count EOS, so that an empty output has length 1.
     penalty = math.pow((5.0 + len(hypothesis.ids) + 1.0) / 6.0, length_penalty)
     return hypothesis.log_probability / penalty
 
 
 def rank(hypotheses: Sequence[Hypothesis], length_penalty: float) -> list[Hypothesis]:
-    """Return the hypotheses best first; ties stay in the order in which they ended."""
+    """Return the hypotheses, best first; ties stay in the order in which they ended."""
     return sorted(hypotheses, key=lambda one: score(one, length_penalty), reverse=True)
 
 
 @dataclass(frozen=True)
 class TextTranslator(Generic[EngineT]):
-    """Translates lines; inference/loading.py makes one of a trained run.
+    """A translator of lines; inference/loading.py makes one from a trained run.
 
     Attributes:
         engine: holds the model and runs the search.
-        tokenizers: the run's.
+        tokenizers: the run's tokenizers.
         config: the run's settings.
-        decoding: search settings: the run's, or as changed by ``with_search``.
-        max_length: maximum tokens of an output, whatever its source; None: no such limit.
-        checkpoint: SHA-256 of the manifest that the weights were loaded by; empty for others.
+        decoding: the run's search settings, or as changed by ``with_search``.
+        max_length: maximum number of tokens of any output; None: no such limit.
+        checkpoint: SHA-256 of the checkpoint's manifest; empty for weights without a manifest.
         writes_unknown: whether the model may write unknown words.
-        sampler: draws translations; None: they are searched.
-        revisers: what revises translations, besides those that the tokenizers bring.
+        sampler: draws translations; None: search for them.
+        revisers: revisers of translations, applied after those of the tokenizers.
     """
 
     engine: EngineT
@@ -74,7 +70,7 @@ class TextTranslator(Generic[EngineT]):
     sampler: MakeSampler | None = None
     revisers: tuple[Reviser, ...] = ()
     n_best: ClassVar[int | None] = None
-    """How many translations of a line ``translate`` needs, with scores; None: the best alone."""
+    """Number of translations of a line, with scores, that ``translate`` needs; None: the best."""
 
     def with_search(
         self,
@@ -83,39 +79,35 @@ class TextTranslator(Generic[EngineT]):
         max_length: int | None = None,
         **others: Any,
     ) -> Self:
-        """Return a copy with other settings of ``decoding``; None keeps the present value.
+        """Return a copy with other ``decoding`` settings; None keeps the current value.
 
         Raises:
-            UsageError: one is larger than a configuration's may be.
+            UsageError: a value is larger than a config may set.
         """
-        limits = {
-            "beam_size": (beam_size, LARGEST_BEAM),
-            "batch_tokens": (batch_tokens, MOST_BATCH_TOKENS),
-        }
-        for name, (value, most) in limits.items():
-            if value is not None and value > most:
-                raise UsageError(f"{value:,} is too large: at most {most:,}; lower `{name}`")
         given = {"beam_size": beam_size, "batch_tokens": batch_tokens, **others}
-        changes = {key: value for key, value in given.items() if value is not None}
-        decoding = self.decoding.model_copy(update=changes)
-        return replace(self, decoding=decoding, max_length=max_length or self.max_length)
+        for name, value in given.items():
+            _, most = DecodingConfig.bounds(name)
+            if value is not None and most is not None and value > most:
+                raise UsageError(f"`{name}` {value:,} is too large; use at most {most:,}")
+        max_length = max_length or self.max_length
+        return replace(self, decoding=self.decoding.changed(given), max_length=max_length)
 
     def extended_by(self, kind: "type[TextTranslator[Any]]", **attributes: Any) -> Self:
-        """Return a copy that also has the methods of a subclass, which an extension defines.
+        """Return a copy that also has the methods of ``kind``, a subclass from an extension.
 
-        Its class has the ``attributes`` too.
+        The class of the copy also gets the ``attributes``.
         """
         mixed: type[Self] = type(kind.__name__, (kind, type(self)), attributes)
         return mixed(**{each.name: getattr(self, each.name) for each in fields(self)})
 
     @property
     def all_revisers(self) -> tuple[Reviser, ...]:
-        """The revisers in their order: first those that know what the ids stand for."""
+        """All revisers in order: the tokenizers' come first, as they know what ids stand for."""
         return (*self.tokenizers.revisers, *self.revisers)
 
     @property
     def settings_fingerprint(self) -> dict[str, str]:
-        """What decides the translation of a line, by name: settings and versions."""
+        """The settings and versions that determine the translation of a line, by name."""
         search = self.decoding.model_dump(mode="json", exclude={"batch_tokens"})
         settings = {"max_length": self.max_length, **search}
         shown = {key: str(value) for key, value in settings.items()} | self.tokenizers.fingerprint
@@ -132,26 +124,26 @@ class TextTranslator(Generic[EngineT]):
     def translate_lines(
         self, lines: Sequence[str], n_best: int | None = 1, watcher: Watcher = NOBODY
     ) -> list[list[Translation]]:
-        """Return each line's translations, best first: at least one.
+        """Return each line's translations, at least one, best first.
 
         A line without words, such as a number, a URL or a line of invisible characters, is its own
-        translation; see ``Tokenizers.has_words``. It is translated if many sources of the training
-        text have no letters.
+        translation; see ``Tokenizers.has_words``. But if many sources of the training text have no
+        letters, the model also translates such lines, except invisible ones.
 
-        A line of more than ``longest_source`` tokens is split into as few pieces as possible, of
-        nearly equal length; their translations are joined by spaces.
+        A line of more than ``longest_source`` tokens is split into as few pieces as possible, with
+        nearly equal lengths. Spaces join their translations.
 
         Args:
             lines: text without line ends.
-            n_best: maximum number of translations per line, limited by the beam size; None: the
-                best one, whose scores nobody needs.
-            watcher: hears of each line that is split before any is translated.
+            n_best: maximum number of translations per line, limited by the beam size; None: only
+                the best one, without scores.
+            watcher: gets a message about each line that is split, before the translation starts.
         """
         return self.translate_encoded(self.encode_lines(lines, watcher), n_best, watcher)
 
     @property
     def chunk_lines(self) -> int:
-        """How many lines should be translated together."""
+        """The number of lines that should be translated together."""
         return CHUNK_LINES * (_GPU_CHUNKS if self.engine.is_on_gpu else 1)
 
     def translate_chunks(
@@ -165,12 +157,12 @@ class TextTranslator(Generic[EngineT]):
         """Yield the translations of each chunk's lines, chunk by chunk.
 
         Args:
-            chunks: ``chunk_lines`` lines each.
+            chunks: lists of ``chunk_lines`` lines.
             n_best: see ``translate_lines``.
-            first_line: its number.
-            reads_ahead: whether a chunk may be read before those ahead of it are translated, which
-                some engines do: not of a pipe, whose writer may wait for translations.
-            watcher: as for ``translate_lines``.
+            first_line: the number of the first line.
+            reads_ahead: whether an engine may read chunks before it has translated earlier ones;
+                False for a pipe, because its writer may wait for translations.
+            watcher: see ``translate_lines``.
         """
         for lines in chunks:
             encoded = self.encode_lines(lines, watcher, first_line)
@@ -178,7 +170,7 @@ class TextTranslator(Generic[EngineT]):
             yield self.translate_encoded(encoded, n_best, watcher)
 
     def to_line(self, number: int, line: str, found: Sequence[Translation]) -> str:
-        """Return what ``translate`` writes of a line's translations, given its number, from 1."""
+        """Return the output of ``translate`` for a line; ``number`` counts lines from 1."""
         return found[0].text
 
     def encode_lines(
@@ -201,7 +193,7 @@ class TextTranslator(Generic[EngineT]):
 
         def count(pieces: int) -> None:
             nonlocal left
-            lines = min(pieces, left)  # a long line has several
+            lines = min(pieces, left)  # a long line has several pieces
             left -= lines
             if lines:
                 watcher.progress(lines)
@@ -210,8 +202,8 @@ class TextTranslator(Generic[EngineT]):
         hypotheses = iter(
             self.search_pieces(pieces, n_best is not None, count, watcher.should_stop)
         )
-        count(left)  # lines that are not searched, as they are their own translations
-        ranked: list[list[Pieces]] = []  # its pieces' best, their second best, and so on
+        count(left)  # the lines without a search, which are their own translations
+        ranked: list[list[Pieces]] = []  # the best of each piece, the second best, and so on
         for line in encoded:
             of_pieces = [next(hypotheses) for _ in line.pieces]
             ranked.append([*zip(*of_pieces, strict=False)][: n_best or 1] or [()])
@@ -226,12 +218,12 @@ class TextTranslator(Generic[EngineT]):
         return found
 
     def encode_line(self, text: str) -> EncodedLine:
-        """Encode a line, cut into as few pieces as have room, which are as equal as can be.
+        """Encode a line, and cut it into as few pieces as possible, with nearly equal lengths.
 
-        A line that is its own translation has none.
+        A line that is its own translation has no pieces.
 
         Raises:
-            UsageError: the tokenizers do not know the tag.
+            UsageError: the tokenizers do not know the tag of the line.
         """
         if self.is_copied(text):
             return EncodedLine(text, EncodedSource(text, []), [], is_copied=True)
@@ -249,18 +241,18 @@ class TextTranslator(Generic[EngineT]):
         return not (self.tokenizers.letterless or self.tokenizers.has_words(text))
 
     def write(self, found: Sequence[tuple[EncodedLine, Pieces]]) -> list[Translation]:
-        """Write what was found for lines as text."""
+        """Return the text of the translations found for some lines."""
         return [self.write_line(line, pieces) for line, pieces in found]
 
     def write_line(
         self, line: EncodedLine, pieces: Pieces, tokens: Sequence[str] | None = None
     ) -> Translation:
-        """Write one translation as text.
+        """Return one translation with its text.
 
         Args:
-            line: what is translated.
-            pieces: what was found.
-            tokens: of the translation, where others than ``Tokenizer.filled_tokens`` are written.
+            line: the source line.
+            pieces: the hypothesis found for each piece.
+            tokens: the tokens to write instead of those of ``Tokenizer.filled_tokens``.
         """
         if line.is_copied:
             return Translation(line.text.strip())
@@ -298,7 +290,7 @@ class TextTranslator(Generic[EngineT]):
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses of pieces of lines, best first; see ``SearchEngine.search``.
 
-        Each is given by its line and its number there.
+        Each piece is given by its line and its number in that line.
         """
         sources = [line.pieces[number] for line, number in pieces]
         limits, options = self.plan_search(pieces, with_scores)
@@ -309,7 +301,7 @@ class TextTranslator(Generic[EngineT]):
     def plan_search(
         self, pieces: Sequence[tuple[EncodedLine, int]], with_scores: bool
     ) -> tuple[list[int], SearchOptions]:
-        """Return the maximum tokens of each piece's output, and how to search for them."""
+        """Return the maximum number of output tokens for each piece, and the search options."""
         unknown = () if self.writes_unknown else (UNK_ID,)
         options = SearchOptions(
             bos_id=BOS_ID,
@@ -325,18 +317,19 @@ class TextTranslator(Generic[EngineT]):
 
     @property
     def max_positions(self) -> int | None:
-        """Number of learned positions, BOS and EOS included; None: no such limit."""
+        """The number of learned positions, BOS and EOS included; None: no such limit."""
         model = self.config.model
         return model.max_positions if model.positions == "learned" else None
 
     @property
     def longest_source(self) -> int:
-        """Maximum number of tokens, without EOS, of a source that is not split."""
+        """The maximum number of tokens of a source that is not split, without EOS."""
         limit = self.max_positions
         return LONGEST_SOURCE if limit is None else min(LONGEST_SOURCE, limit - 1)
 
     def _max_output_tokens(self, source: list[int]) -> int:
-        # A half-trained model repeats itself for ever; a translation is seldom twice its source.
+        # A half-trained model may repeat itself forever. Translations are seldom twice as long as
+        # their sources.
         limits = [int((len(source) - 1) * self.decoding.max_length_ratio) + 10]
         limits += [limit for limit in (self.max_length, self.max_positions) if limit is not None]
         return min(limits)
@@ -344,7 +337,7 @@ class TextTranslator(Generic[EngineT]):
     def report_long_lines(
         self, lengths: Iterable[int], watcher: Watcher, first_line: int = 1
     ) -> None:
-        """Report the lines that must be split, given the number of tokens of each line."""
+        """Report the lines that must be split; ``lengths`` has each line's number of tokens."""
         for line, tokens in enumerate(lengths, first_line):
             if tokens > self.longest_source:
                 pieces = -(-tokens // self.longest_source)

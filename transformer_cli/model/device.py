@@ -1,4 +1,4 @@
-"""Device, threads and precision to compute with."""
+"""The device, the number of threads and the precision to compute with."""
 
 import os
 import platform
@@ -13,45 +13,45 @@ _SUM_DTYPES = {"mps": torch.float32}
 
 
 def choose_device(name: DeviceName) -> torch.device:
-    """Return the device called ``name``; 'auto' is the CUDA GPU if there is one.
+    """Return the device called ``name``; 'auto' means the CUDA GPU if there is one, else the CPU.
 
     Raises:
-        UsageError: 'cuda' or 'mps' is asked for where there is none.
+        UsageError: ``name`` is 'cuda' or 'mps', and torch finds no such device.
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if name == "mps" and not torch.backends.mps.is_available():
         raise UsageError(
-            "`device` mps: torch sees no MPS device here, which an Apple silicon Mac with "
-            "macOS 14 or newer has; use `device` cpu"
+            "`device` mps: torch finds no MPS device here (it needs an Apple silicon Mac with "
+            "macOS 14 or newer); use `device` cpu"
         )
     if name == "cuda":
         if not torch.cuda.is_available():
-            raise UsageError("`device` cuda: torch sees no CUDA device here; use `device` cpu")
-        # cuDNN's attention, which torch 2.11 tries first on Hopper and newer, builds a plan for
-        # each new shape: 20 to 40 ms here, by an estimate, and a second of a step on a B200, as
-        # measured in github.com/modelscope/FunASR/issues/3704. Nor can its backward be made
-        # deterministic. The precision of float32 matmuls stays torch's default, 'highest': no TF32.
+            raise UsageError("`device` cuda: torch finds no CUDA device here; use `device` cpu")
+        # torch 2.11 tries cuDNN's attention first on Hopper and newer GPUs, but it builds a plan
+        # for each new shape. We estimate 20 to 40 ms a plan here; on a B200 it took a second of a
+        # step (github.com/modelscope/FunASR/issues/3704). Its backward pass also can't be made
+        # deterministic. Float32 matmuls keep torch's default precision, 'highest': no TF32.
         torch.backends.cuda.enable_cudnn_sdp(False)
     return torch.device(name)
 
 
 def use_threads(threads: int | None) -> None:
-    """Set the number of CPU threads; None leaves torch's default, one per core."""
+    """Set the number of CPU threads; None keeps torch's default, one per core."""
     if threads is not None:
         torch.set_num_threads(threads)
 
 
 def choose_precision(name: PrecisionName, device: torch.device) -> torch.dtype:
-    """Return the compute dtype; 'auto' is bfloat16 on a GPU that computes in it, else float32.
+    """Return the compute dtype; 'auto' means bfloat16 on a GPU that supports it, else float32.
 
-    If 'bfloat16' is asked for elsewhere, torch emulates it, more slowly than float32.
+    On other devices torch emulates 'bfloat16', which is slower than float32.
 
     Raises:
-        UsageError: 'bfloat16' is asked for on MPS.
+        UsageError: ``name`` is 'bfloat16', and the device is MPS.
     """
     if name == "bfloat16" and device.type == "mps":
-        raise UsageError("`precision` bfloat16: MPS computes in float32 here; leave it out")
+        raise UsageError("`precision` bfloat16: not supported on MPS; use `precision` float32")
     if name == "auto":
         has_bfloat16 = device.type == "cuda" and torch.cuda.is_bf16_supported(
             including_emulation=False
@@ -63,10 +63,10 @@ def choose_precision(name: PrecisionName, device: torch.device) -> torch.dtype:
 def choose_training_precision(
     name: PrecisionName, device: torch.device, ranks: Ranks, earlier: str | None = None
 ) -> torch.dtype:
-    """Return the compute dtype of a training, the same on all ranks; see ``choose_precision``.
+    """Return the compute dtype for training, the same on all ranks; see ``choose_precision``.
 
-    On a CPU, 'auto' is what the run was trained in ``earlier``, and for a new run bfloat16 if the
-    main process' processor computes in it.
+    On a CPU, 'auto' keeps the dtype of ``earlier`` training in this run. For a new run it means
+    bfloat16 if the processor of the main process supports it, otherwise float32.
     """
     if name == "auto" and device.type == "cpu":
         is_bfloat16 = earlier == "bfloat16" if earlier else has_bfloat16()
@@ -77,26 +77,26 @@ def choose_training_precision(
 def has_bfloat16() -> bool:
     """Return whether this processor multiplies in bfloat16, instead of emulating it."""
     if platform.machine() in ("x86_64", "AMD64"):
-        # oneDNN's answer is true for all of AVX-512 there, where it may be an emulation.
+        # oneDNN says yes for every AVX-512 processor here, even one that emulates bfloat16.
         return bool(torch.cpu._is_avx512_bf16_supported())
     is_supported = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
     return bool(is_supported())
 
 
 def sum_dtype(device: torch.device) -> torch.dtype:
-    """Return the dtype of sums over many batches: float64, which MPS has not."""
+    """Return the dtype for sums over many batches: float64, or float32 on MPS."""
     return _SUM_DTYPES.get(device.type, torch.float64)
 
 
 def empty_cache() -> None:
-    """Give a GPU's memory back that torch has cached; without one it does nothing."""
+    """Release the GPU memory that torch has cached; without a GPU, do nothing."""
     torch.cuda.empty_cache()
     if torch.backends.mps.is_available():
         torch.mps.empty_cache()
 
 
 def bound_kernel_caches() -> None:
-    """Bound oneDNN's kernel caches; call this before the first matmul of a training.
+    """Limit oneDNN's kernel caches; call this before the first matmul of training.
 
     Values set by the user take precedence.
     """

@@ -1,8 +1,8 @@
-"""Linear layers x W^T + b, where nearly all arithmetic is spent.
+"""Linear layers x W^T + b, which do nearly all of the arithmetic.
 
-On a CPU torch dispatches float32 GEMMs to MKL, which on the AMD processor that we measured is less
-than half as fast as oneDNN, which torch ships too (docs/benchmarks.md). The oneDNN operators used
-here are those that torch's compiler and autograd call.
+On a CPU, torch computes float32 GEMMs with MKL. On the AMD processor that we measured, MKL is less
+than half as fast as oneDNN, which torch also ships (docs/benchmarks.md). This module calls the same
+oneDNN operators as torch's compiler and autograd.
 """
 
 import platform
@@ -19,9 +19,9 @@ from torch.nn import functional as F
 
 
 class FusedLinear:
-    """Several linear layers of one input, with biases, computed as one GEMM.
+    """Several linear layers with biases and a common input, computed as one GEMM.
 
-    It is no module: the layers keep their parameters, so that checkpoints do not depend on it.
+    It is not a module: the layers keep their parameters, so checkpoints do not depend on it.
     """
 
     def __init__(self, *layers: nn.Linear) -> None:
@@ -31,7 +31,7 @@ class FusedLinear:
     def __call__(
         self, x: Float[Tensor, "*batch d_in"], relu: bool = False
     ) -> Float[Tensor, "*batch d_out"]:
-        """Return the layers' outputs, or their ReLU, concatenated, in autocast's dtype if any."""
+        """Return the layers' concatenated outputs, or their ReLU; autocast may set the dtype."""
         if self._packed is not None and self._packed[0].is_mkldnn:
             weight, bias = self._packed
             return _onednn_linear(x.to(bias.dtype), weight, bias, "relu" if relu else "none")
@@ -45,7 +45,7 @@ class FusedLinear:
     def pack(self) -> None:
         """Concatenate the weights, cast them to autocast's dtype and reorder them for oneDNN.
 
-        They must not change until ``unpack``.
+        The weights must not change until ``unpack`` is called.
         """
         weight, bias = (x.detach().to(compute_dtype(x)) for x in self._weights())
         if _can_use_onednn(weight, weight.dtype):
@@ -57,7 +57,7 @@ class FusedLinear:
         self._packed = None
 
     def _weights(self) -> tuple[Tensor, Tensor]:
-        """Return the weights of all layers as one, and their biases."""
+        """Return the concatenated weights of all layers, and their concatenated biases."""
         if len(self._layers) == 1:
             return self._layers[0].weight, self._layers[0].bias
         weights, biases = zip(*((layer.weight, layer.bias) for layer in self._layers), strict=True)
@@ -66,7 +66,7 @@ class FusedLinear:
 
 @contextmanager
 def pack_weights(model: nn.Module) -> Iterator[None]:
-    """Pack a model's weights for the autocast around the block, in which they must not change."""
+    """Pack a model's weights for the current autocast; don't change them inside the block."""
     linears = list(fused_linears(model))
     try:
         for linear in linears:
@@ -89,7 +89,7 @@ def autocast(device: torch.device, precision: torch.dtype) -> torch.autocast:
 
 
 def compute_dtype(x: Tensor) -> torch.dtype:
-    """Return the dtype in which a linear layer computes ``x``: autocast's where it is enabled."""
+    """Return the dtype that a linear layer computes ``x`` in: autocast's if it is enabled."""
     device = x.device.type
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
 
@@ -104,7 +104,7 @@ def linear_no_grad(
 
 
 class _OneDnnLinear(torch.autograd.Function):
-    """Compute ``F.linear`` in float32 with oneDNN, forward and backward."""
+    """``F.linear`` in float32, with oneDNN forward and backward."""
 
     @staticmethod
     def forward(
@@ -147,14 +147,14 @@ def _can_use_onednn(x: Tensor, dtype: torch.dtype) -> bool:
 
 @cache
 def _onednn_dtypes() -> tuple[torch.dtype, ...]:
-    # The operators used here are partly private: another torch may lack them.
+    # Some of these operators are private, so another version of torch may lack them.
     names = ("_linear_pointwise", "_reorder_linear_weight", "_is_mkldnn_bf16_supported")
     has_operators = (
         torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
         and all(hasattr(torch.ops.mkldnn, name) for name in names)
         and hasattr(torch.ops.aten, "mkldnn_linear_backward_weights")
     )
-    # Measured on AMD only; torch builds for other architectures ship other libraries.
+    # We measured AMD only; torch builds for other architectures ship other libraries.
     if platform.machine() not in ("x86_64", "AMD64") or not has_operators:
         return ()
     has_bfloat16 = torch.ops.mkldnn._is_mkldnn_bf16_supported()

@@ -1,7 +1,7 @@
 """The encoder-decoder Transformer (Vaswani et al. 2017), from ids to logits.
 
-In this order: dropout and attention, the layers of both stacks, embeddings, the model, its state
-while it decodes step by step, and its weights by name.
+The parts, in order: dropout and attention, the layers of both stacks, embeddings, the model, its
+state during step-by-step decoding, and its weights by name.
 """
 
 import math
@@ -26,7 +26,7 @@ TgtIds = Int[Tensor, "batch tgt"]
 Memory = Float[Tensor, "batch src d_model"]
 """The encoder's output."""
 SrcMask = Bool[Tensor, "batch 1 1 src"]
-"""True where the memory may be attended to: not at padding."""
+"""True where attention to the memory is allowed: everywhere but at padding."""
 Hidden = Float[Tensor, "batch tgt d_model"]
 """The decoder's output at all target positions."""
 StepIds = Int[Tensor, "batch hypothesis"]
@@ -35,34 +35,34 @@ StepHidden = Float[Tensor, "batch hypothesis d_model"]
 
 
 class Activation(NamedTuple):
-    """What stands between the two matrices of a feed-forward layer."""
+    """The function between the two matrices of a feed-forward layer."""
 
     function: Callable[[Tensor], Tensor]
     gated: bool = False
-    """Whether it is applied to a third matrix' output, which the first one's is multiplied by."""
+    """Whether it is applied to a third matrix' output, which then multiplies the first one's."""
 
 
-# Exporters and other engines declare what they support; they refuse everything else.
+# Exporters and other engines declare which of these they support, and refuse the others.
 NORMS: dict[str, Callable[[int], nn.Module]] = {
     "layernorm": nn.LayerNorm,
-    "rmsnorm": partial(nn.RMSNorm, eps=1e-5),  # as of LayerNorm; its own is of the dtype
+    "rmsnorm": partial(nn.RMSNorm, eps=1e-5),  # LayerNorm's; the default depends on the dtype
 }
-"""By ``model.norm_kind``; each takes the width."""
+"""The norms by ``model.norm_kind``; each takes the width."""
 ACTIVATIONS = {
     "relu": Activation(F.relu),
     "gelu": Activation(F.gelu),
     "swish": Activation(F.silu),
     "swiglu": Activation(F.silu, gated=True),
 }
-"""By ``model.activation``."""
+"""The activations by ``model.activation``."""
 
 
 class Dropout(nn.Module):
-    """Zero each element with probability ``p`` in training and scale the rest by 1 / (1 - p).
+    """A layer that zeroes each element with probability ``p`` in training, and scales the rest.
 
-    On a CPU torch draws one Bernoulli variable per element, which costs a quarter of a training
+    On a CPU, torch draws one Bernoulli variable per element, which costs a quarter of a training
     step. Here four elements share one 64-bit draw, 16 bits each, so ``p`` is rounded to a multiple
-    of 2^-16 and the scale follows the rounded value: the expectation stays exact.
+    of 2^-16. The scale, 1 / (1 - p), uses the rounded value, so the expectation stays exact.
     """
 
     _LEVELS = 1 << 16
@@ -72,7 +72,7 @@ class Dropout(nn.Module):
         self.p = p
 
     def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """Return ``x`` itself unless training."""
+        """Apply dropout in training; otherwise return ``x`` itself."""
         if not self.training or self.p == 0.0:
             return x
         if x.device.type != "cpu":
@@ -80,7 +80,7 @@ class Dropout(nn.Module):
         dropped_levels = round(self.p * self._LEVELS)
         draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
         levels = draws.view(torch.int16)[: x.numel()].view(x.shape)
-        # A mask of the dtype of ``x``: torch multiplies by booleans slowly.
+        # The mask has the dtype of ``x``, because torch multiplies by booleans slowly.
         keep = torch.ge(levels, dropped_levels - self._LEVELS // 2, out=torch.empty_like(x))
         return (x * keep).mul_(self._LEVELS / (self._LEVELS - dropped_levels))
 
@@ -88,7 +88,7 @@ class Dropout(nn.Module):
 # --- attention ------------------------------------------------------------------------------------
 
 Mask = Bool[Tensor, "batch 1 #query key"]
-"""True where queries may attend."""
+"""True where a query may attend to a key."""
 Heads = tuple[Float[Tensor, "batch heads position d_head"], ...]
 """Projections, split into heads."""
 
@@ -96,7 +96,7 @@ Heads = tuple[Float[Tensor, "batch heads position d_head"], ...]
 class MultiHeadAttention(nn.Module):
     """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_head)) V in ``num_heads`` subspaces.
 
-    ``num_heads`` divides ``d_model``; ``dropout`` is of the weights.
+    ``num_heads`` must divide ``d_model``. ``dropout`` applies to the attention weights.
     """
 
     _MAX_UNFUSED_QUERIES = 16
@@ -122,9 +122,9 @@ class MultiHeadAttention(nn.Module):
         mask: Mask | None = None,
         causal: bool = False,
     ) -> Float[Tensor, "batch query d_model"]:
-        """Attend from each position of ``x`` to ``memory`` where ``mask``, if any, is True.
+        """Attend from each position of ``x`` to ``memory``, only where ``mask`` is True if given.
 
-        If ``causal``, position i attends to positions up to i instead.
+        If ``causal``, position i instead attends to positions up to i.
         """
         if x is memory:
             queries, keys, values = self.queries_keys_values(x)
@@ -176,8 +176,8 @@ class MultiHeadAttention(nn.Module):
 
     def _use_unfused(self, queries: Tensor) -> bool:
         """Return whether to materialise the weights instead of using fused attention."""
-        # On a CPU torch's fused attention has no dropout, a slow backward in bfloat16, and is slow
-        # for the few queries of a decoding step. It needs less memory for long sequences.
+        # On a CPU, torch's fused attention has no dropout and a slow backward pass in bfloat16. It
+        # is slow for the few queries of a decoding step, but long sequences need less memory.
         if queries.device.type != "cpu":
             return False
         if self.training:
@@ -204,11 +204,11 @@ def attention_weights(
 
 @contextmanager
 def record_attention(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
-    """Record the attention weights of every call inside the block; outputs are the same.
+    """Record the attention weights of every call inside the block, without changing outputs.
 
     Yields:
-        the weights of each attention module's calls in order, (batch, heads, query, key), by module
-        name, as in ``decoder.2.cross_attention``.
+        a dictionary from the name of each attention module, e.g. ``decoder.2.cross_attention``, to
+        the weights of its calls in order, each (batch, heads, query, key).
     """
     attentions = {
         name: module
@@ -229,7 +229,7 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
 
 
 class FeedForward(nn.Module):
-    """f(x W1 + b1) W2 + b2 at every position; gated, (f(x W3 + b3) * (x W1 + b1)) W2 + b2."""
+    """f(x W1 + b1) W2 + b2 at every position; if gated, (f(x W3 + b3) * (x W1 + b1)) W2 + b2."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -248,7 +248,7 @@ class FeedForward(nn.Module):
             inner = self._inner(x)
             inner = self.activation(self._gate(x)) * inner
         elif self.activation is F.relu:
-            inner = self._inner(x, relu=True)  # by oneDNN as part of the product
+            inner = self._inner(x, relu=True)  # oneDNN computes the ReLU in the product
         else:
             inner = self.activation(self._inner(x))
         return self._outer(self.dropout(inner))
@@ -298,7 +298,7 @@ class LayerCache:
     """Key-value cache of one decoder layer.
 
     The memory's keys and values are computed once per sentence. The target's are written once per
-    hypothesis and never moved: ``DecoderState`` masks those that a hypothesis may not attend to.
+    hypothesis and never moved; ``DecoderState`` masks entries that a hypothesis may not attend to.
     """
 
     memory_keys: Float[Tensor, "batch heads src d_head"]
@@ -315,9 +315,9 @@ class LayerCache:
     ) -> tuple[
         Float[Tensor, "batch heads written d_head"], Float[Tensor, "batch heads written d_head"]
     ]:
-        """Store the keys and values of the next position and return all up to it, by position.
+        """Store the keys and values of the next position; return all so far, in this order.
 
-        There may be fewer hypotheses than the beam has places.
+        There may be fewer hypotheses than places in the beam.
         """
         position, self.length = self.length, self.length + 1
         if position == self.keys.size(2):  # full: double the capacity
@@ -362,8 +362,8 @@ class DecoderLayer(nn.Module):
         keys, values = self.cross_attention.keys_values(memory)
         batch, heads, _, d_head = keys.shape
         shape = (batch, heads, self._INITIAL_CAPACITY, beam_size, d_head)
-        # Contiguous, since they are read at every step. Zeros, since what no hypothesis has written
-        # is multiplied by attention weights of zero.
+        # Contiguous, because every step reads them. Zeros, because attention multiplies entries
+        # that no hypothesis has written by weights of zero.
         return LayerCache(
             keys.contiguous(), values.contiguous(), keys.new_zeros(shape), keys.new_zeros(shape)
         )
@@ -375,7 +375,7 @@ class DecoderLayer(nn.Module):
         tgt_mask: Bool[Tensor, "batch 1 hypothesis written"] | None,
         src_mask: SrcMask,
     ) -> StepHidden:
-        """Return the output at the next position of each hypothesis; earlier ones are cached."""
+        """Return the output at each hypothesis' next position; the cache holds earlier ones."""
 
         def self_attend(y: Tensor) -> Tensor:
             queries, keys, values = self.self_attention.queries_keys_values(y)
@@ -414,7 +414,7 @@ class SinusoidalPositions(nn.Module):
         super().__init__()
         self.d_model = d_model
         table = torch.empty(256, d_model)
-        # A model of shapes alone may be one that no memory can hold.
+        # A model that has only shapes may be too large for any memory.
         table = table if table.is_meta else sinusoids(*table.shape)
         self.register_buffer("table", table, persistent=False)
 
@@ -423,7 +423,7 @@ class SinusoidalPositions(nn.Module):
         end = start + length
         table = self.table  # another thread may replace it
         if end > table.size(0):
-            # Twice the need, so that decoding does not regrow it at every step.
+            # Twice the size needed, so that decoding does not grow it at every step.
             table = self.table = sinusoids(2 * end, self.d_model).to(table)
         return table[start:end]
 
@@ -440,11 +440,11 @@ class LearnedPositions(nn.Module):
         """Return the embeddings of positions ``start`` to ``start + length - 1``.
 
         Raises:
-            ValueError: the table ends before that.
+            ValueError: the table has fewer positions.
         """
         if start + length > self.table.size(0):
             raise ValueError(
-                f"{start + length} positions, but learned positions end at {self.table.size(0)}"
+                f"{start + length} positions, but the model learned only {self.table.size(0)}"
             )
         return self.table[start : start + length]
 
@@ -466,7 +466,7 @@ class Embedding(nn.Module):
     def forward(
         self, ids: Int[Tensor, "batch column"], position: int | None = None
     ) -> Float[Tensor, "batch column d_model"]:
-        """Embed rows of ``ids`` that begin at position 0, or ids that are all at ``position``."""
+        """Embed rows of ``ids`` that start at position 0, or that are all at ``position``."""
         start, length = (0, ids.size(1)) if position is None else (position, 1)
         embedded: Tensor = self.dropout(
             self.tokens(ids) * self.scale + self.positions(start, length)
@@ -481,7 +481,7 @@ class Transformer(nn.Module):
     """Encoder-decoder Transformer: source and target prefix ids in, next-token logits out.
 
     Args:
-        config: sizes and form.
+        config: sizes and architecture.
         src_size: number of source token ids.
         tgt_size: number of target token ids; equal to ``src_size`` if all weights are tied.
         pad_id: id of padding; never attended to.
@@ -495,7 +495,7 @@ class Transformer(nn.Module):
         self.tgt_embedding = Embedding(config, tgt_size)
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.num_encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.num_decoder_layers))
-        # Pre-norm leaves the residual stream unnormalised: each stack ends in one more norm.
+        # Pre-norm leaves the residual stream unnormalised, so each stack ends with another norm.
         final_norm = NORMS[config.norm_kind] if config.norm == "pre" else nn.Identity
         self.encoder_norm = final_norm(config.d_model)
         self.decoder_norm = final_norm(config.d_model)
@@ -509,8 +509,8 @@ class Transformer(nn.Module):
                 nn.init.xavier_uniform_(module.weight)
                 nn.init.zeros_(module.bias)
             elif isinstance(module, nn.Embedding):
-                # Xavier here costs a tied model most of its first epochs: validation BLEU was 6
-                # against 31 after five of them on Multi30k.
+                # With Xavier initialisation, a tied model learns slowly at first: on Multi30k,
+                # validation BLEU was 6 instead of 31 after five epochs.
                 nn.init.normal_(module.weight, std=config.d_model**-0.5)
         if config.tying != "none":
             self.output.weight = self.tgt_embedding.tokens.weight
@@ -527,7 +527,7 @@ class Transformer(nn.Module):
         return self.decode(tgt_in, memory, src_mask)
 
     def encode(self, src: SrcIds) -> tuple[Memory, SrcMask]:
-        """Return the memory of a source and its mask, True where it may be attended to."""
+        """Return the memory of a source, and its mask: True where attention is allowed."""
         src_mask = (src != self.pad_id)[:, None, None, :]
         x = self.src_embedding(src)
         for layer in self.encoder:
@@ -550,7 +550,7 @@ class Transformer(nn.Module):
         return DecoderState(src_mask, caches, beam_size)
 
     def step(self, tokens: StepIds, state: "DecoderState") -> StepHidden:
-        """Feed ``tokens`` and return the decoder's output; ``state`` advances by a position."""
+        """Feed ``tokens``, advance ``state`` by one position, and return the decoder's output."""
         tgt_mask = state.extend(tokens.size(1))
         x = self.tgt_embedding(tokens, state.position)
         for layer, cache in zip(self.decoder_layers(), state.caches, strict=True):
@@ -566,7 +566,7 @@ class Transformer(nn.Module):
         return self._output(hidden_states)
 
     def freeze(self, parts: Collection[str]) -> None:
-        """Compute no gradients of the weights of these parts, as ``training.freeze`` names them."""
+        """Stop computing gradients for these parts, which have the names of ``training.freeze``."""
         modules: dict[str, tuple[nn.Module, ...]] = {
             "embeddings": (self.src_embedding, self.tgt_embedding),
             "encoder": (self.encoder, self.encoder_norm),
@@ -577,7 +577,7 @@ class Transformer(nn.Module):
                 module.requires_grad_(False)
 
     def decoder_layers(self) -> list[DecoderLayer]:
-        """Return the decoder's layers, typed."""
+        """Return the decoder's layers with their type."""
         return cast("list[DecoderLayer]", list(self.decoder))
 
 
@@ -585,8 +585,8 @@ class Transformer(nn.Module):
 class DecoderState:
     """Incremental decoding state of a batch.
 
-    Beam search reorders hypotheses without moving their caches: ``cache_indirection`` has the place
-    in the beam at which each hypothesis' token of each position was cached.
+    Beam search reorders hypotheses without moving their caches. For each hypothesis and position,
+    ``cache_indirection`` has the place in the beam where the token was cached.
     """
 
     src_mask: SrcMask
@@ -596,7 +596,7 @@ class DecoderState:
     cache_indirection: Int[Tensor, "batch hypothesis position"] | None = None
 
     def extend(self, hypotheses: int) -> Bool[Tensor, "batch 1 hypothesis written"] | None:
-        """Add a position; return the mask of keys that each hypothesis attends to, None for all."""
+        """Add a position; return the mask of the keys that each hypothesis sees, None for all."""
         if self.beam_size == 1:
             return None
         places = torch.arange(self.beam_size, device=self.src_mask.device)
@@ -609,7 +609,7 @@ class DecoderState:
         return (self.cache_indirection[..., None] == places).flatten(2)[:, None]
 
     def reorder(self, parents: StepIds) -> None:
-        """Let each hypothesis continue the one at place ``parents`` of the beam."""
+        """Let the hypothesis at place i of the beam continue the one at place ``parents[:, i]``."""
         if self.cache_indirection is not None:
             places = parents[..., None].expand(-1, -1, self.position)
             self.cache_indirection = self.cache_indirection.gather(1, places)
@@ -626,19 +626,19 @@ class DecoderState:
 def build_model(
     config: ModelConfig, src_size: int, tgt_size: int, pad_id: int, seed: int
 ) -> Transformer:
-    """Build a model whose initial weights depend on ``seed`` alone."""
+    """Build a model whose initial weights depend only on ``seed``."""
     torch.manual_seed(seed)
     return Transformer(config, src_size, tgt_size, pad_id)
 
 
 def build_shapes(config: ModelConfig, src_size: int, tgt_size: int, pad_id: int) -> Transformer:
-    """Build a model whose weights have shapes alone, on device ``meta``, and take no memory."""
+    """Build a model on device ``meta``: its weights have shapes, but take no memory."""
     with _ShapesOnly():
         return Transformer(config, src_size, tgt_size, pad_id)
 
 
 class _ShapesOnly(TorchFunctionMode):
-    # With torch.device("meta") instead, drawing weights would import torch._dynamo, for 2 seconds.
+    # torch.device("meta") would import torch._dynamo to draw weights, which takes 2 seconds.
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if func is torch.empty:
@@ -649,7 +649,7 @@ class _ShapesOnly(TorchFunctionMode):
 
 
 def count_parameters(model: nn.Module, trained_only: bool = False) -> int:
-    """Return the number of parameters, tied ones counted once; or of those that are not frozen."""
+    """Return the number of parameters, or only of trained ones; tied ones count once."""
     return sum(
         parameter.numel()
         for parameter in model.parameters()
@@ -678,8 +678,8 @@ def check_fit(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     for name, weight in own.items():
         if weight.shape != weights[name].shape:
             raise CheckpointError(
-                f"the checkpoint does not fit the model: '{name}' is "
-                f"{tuple(weights[name].shape)}, the model's is {tuple(weight.shape)}"
+                f"the checkpoint does not fit the model: '{name}' has shape "
+                f"{tuple(weights[name].shape)}, but the model's has {tuple(weight.shape)}"
             )
 
 

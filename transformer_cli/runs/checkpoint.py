@@ -1,4 +1,4 @@
-"""The checkpoints of a run: their format, writing, loading, pruning, and which one is the best.
+"""The checkpoints of a run: how to write, load and prune them, and which one is the best.
 
 A checkpoint is a directory ``step-00001200`` that holds
 
@@ -6,14 +6,14 @@ A checkpoint is a directory ``step-00001200`` that holds
 - ``optimizer.safetensors``: the optimizer's state by weight; with a moving average, also the
   weights,
 - ``manifest.json``: the format, the tokenizer's fingerprint, and the SHA-256 of these files,
-- ``state.json``: ``TrainingState``, where training was and what its validations were.
+- ``state.json``: ``TrainingState``, the position in the training and its validation scores.
 
 The directory ``average`` holds averaged weights in the same format, without
 ``optimizer.safetensors``: it can translate, but training cannot resume from it.
 
-Each directory appears by one rename, complete. A step is saved before its validation, with
-``unvalidated`` in its state, which is replaced after it. The names say which checkpoint is the
-last, and the last one's state which is the best: no other file has to agree with them.
+A single rename makes each directory appear, complete. A step is saved before its validation, with
+``unvalidated`` in its state; the state is replaced after the validation. The names show which
+checkpoint is the last one, and its state says which one is the best. No other file repeats this.
 """
 
 import re
@@ -46,7 +46,7 @@ from transformer_cli.config.schema import TrainingConfig
 if TYPE_CHECKING:
     from torch import Tensor
 
-FORMAT = 4  # earlier formats were never released, and are not read
+FORMAT = 4  # earlier formats were never released and cannot be read
 MODEL, OPTIMIZER = "model.safetensors", "optimizer.safetensors"
 STATE, MANIFEST = "state.json", "manifest.json"
 AVERAGE = "average"
@@ -64,7 +64,7 @@ class CheckpointManifest(BaseModel):
 
 
 class TrainingState(BaseModel):
-    """Schema of state.json: all that a training resumes from, besides tensors."""
+    """Schema of state.json: everything that training resumes from, except tensors."""
 
     model_config = ConfigDict(strict=True)
 
@@ -78,15 +78,17 @@ class TrainingState(BaseModel):
     """``Trainer.window``, summed over all ranks."""
     seconds: FiniteFloat = 0.0  # time spent training, in all sessions
     unvalidated: bool = False  # whether the step still has to be validated
+    rank: FiniteFloat | None = None
+    """The step's ``Validation.rank``: a score, or the negative loss; None: it was not validated."""
     best_step: NonNegativeInt | None = None
-    best_rank: float = -1.0
-    """The best validation's ``Validation.rank``: a score, or the negative loss."""
+    best_rank: float = -1.0  # of the best validation
     best_loss: float = 0.0
     bad_validations: NonNegativeInt = 0  # validations since the best one
-    averaged: list[str] = []  # paths of the checkpoints that this one is the mean of
+    averaged: list[str] = []  # paths of the checkpoints whose mean this one is
 
     def add_validation(self, step: int, rank: float, loss: float) -> bool:
-        """Return whether a validation is the best so far: of the highest rank, then lowest loss."""
+        """Add a validation; return whether it is the best: by highest rank, then lowest loss."""
+        self.rank = rank
         is_best = self.best_step is None or (rank, -loss) > (self.best_rank, -self.best_loss)
         if is_best:
             self.best_step, self.best_rank, self.best_loss = step, rank, loss
@@ -94,12 +96,12 @@ class TrainingState(BaseModel):
         return is_best
 
     def is_final(self, training: TrainingConfig) -> bool:
-        """Return whether no step and no validation of the training is left."""
+        """Return whether the training has no step and no validation left."""
         is_trained = self._has_all_steps(training) or self._is_out_of_patience(training)
         return is_trained and not self.unvalidated
 
     def describe_early_end(self, training: TrainingConfig) -> str:
-        """Return why training ended before its last step, to follow a message; '': it did not."""
+        """Return why training ended before its last step, as the end of a message, or ''."""
         if self._has_all_steps(training) or not self._is_out_of_patience(training):
             return ""
         count = self.bad_validations
@@ -121,15 +123,15 @@ class Checkpoint:
 
     path: Path
     files: Mapping[str, str]  # SHA-256 by file name
-    advice: str = "use another checkpoint, or delete this one"  # to the user, if a file is damaged
+    advice: str = "use another checkpoint, or delete this one"  # for the user, if a file is damaged
 
     @classmethod
     def open(cls, path: Path, tokenizer: str | None = None) -> "Checkpoint":
-        """Read the manifest of a checkpoint, which must be of the tokenizer of this fingerprint."""
+        """Read a checkpoint's manifest; ``tokenizer`` is the fingerprint that it must have."""
         manifest = read_manifest(path)
         if tokenizer is not None and manifest.tokenizer != tokenizer:
             raise CheckpointError(
-                f"{path}: trained with another tokenizer than the run's; "
+                f"{path}: trained with a different tokenizer than the run's; "
                 "use a checkpoint of this run"
             )
         return cls(path, manifest.files)
@@ -146,14 +148,14 @@ class Checkpoint:
         self.load_state()
 
     def load_weights(self) -> "dict[str, Tensor]":
-        """Return the model's weights by name, on the CPU, checked to be finite."""
+        """Return the model's weights by name, on the CPU; raise CheckpointError if not finite."""
         weights = self._load_tensors(MODEL)
         for name, weight in weights.items():
             numbers = weight.float()
-            # The sum takes a thirtieth of the time; of finite numbers it may be infinite.
+            # The sum takes a thirtieth of the time, but may be infinite for finite numbers.
             if not numbers.sum().isfinite() and not numbers.isfinite().all():
                 raise CheckpointError(
-                    f"{self.path / MODEL}: '{name}' has values that are infinite or no number; "
+                    f"{self.path / MODEL}: '{name}' has values that are infinite or not a number; "
                     f"{self.advice}"
                 )
         return weights
@@ -163,7 +165,7 @@ class Checkpoint:
         return self._load_tensors(OPTIMIZER)
 
     def load_state(self) -> TrainingState:
-        """Return the content of state.json."""
+        """Return the state of the training; raise ``DamagedCheckpointError`` if it is damaged."""
         path = self.path / STATE
         state = read_record(path, TrainingState)
         if state is None:
@@ -172,7 +174,7 @@ class Checkpoint:
         return state
 
     def _load_tensors(self, name: str) -> "dict[str, Tensor]":
-        # Imports torch, which other readers of a checkpoint do without.
+        # This imports torch, which other readers of a checkpoint do not need.
         from safetensors.torch import load_file
 
         path = self.verify_file(name)
@@ -182,12 +184,12 @@ class Checkpoint:
             raise DamagedCheckpointError(f"{path}: not a safetensors file ({error})") from error
 
     def verify_file(self, name: str) -> Path:
-        """Return the path of a file; raise ``DamagedCheckpointError`` unless it has its SHA-256."""
+        """Return the path of a file; raise ``DamagedCheckpointError`` if its SHA-256 is wrong."""
         path = self.path / name
         try:
             if sha256(path) == self.files.get(name):
                 return path
-            problem = "damaged, its SHA-256 is not the manifest's"
+            problem = "damaged, its SHA-256 differs from the manifest"
         except FileNotFoundError:
             problem = "missing"
         except OSError as error:
@@ -199,14 +201,14 @@ def read_manifest(path: Path) -> CheckpointManifest:
     """Return the verified manifest of the checkpoint ``path``."""
     file = path / MANIFEST
     if not file.is_file():
-        raise DamagedCheckpointError(f"{file}: missing; is this a checkpoint's directory?")
+        raise DamagedCheckpointError(f"{file}: missing; is this a checkpoint directory?")
     manifest = read_record(file, CheckpointManifest)
     if manifest is None:
         raise DamagedCheckpointError(
             f"{file}: damaged, its checksum does not match; use another checkpoint"
         )
     if manifest.format != FORMAT:
-        # It is not damaged: training does not pass over it for an older one.
+        # It is not damaged, so training must not resume from an older one instead.
         raise CheckpointError(
             f"{file}: format {manifest.format!r}, "
             f"but this version of transformer-cli reads format {FORMAT}"
@@ -227,7 +229,7 @@ def save_checkpoint(
 
 
 def replace_state(directory: Path, state: Mapping[str, Any]) -> None:
-    """Replace the state of the checkpoint of step ``state["step"]``; its tensors stay."""
+    """Replace the state of the checkpoint of step ``state["step"]``, but not its tensors."""
     path = checkpoint_path(directory, state["step"])
     try:
         remove_leftovers(path, ours=(STATE,), others=())
@@ -245,20 +247,20 @@ def write_checkpoint(
     """Write a checkpoint, replacing an older one; return its path."""
     from safetensors.torch import save_file  # imports torch
 
-    older = path.with_name(f"{path.name}{TEMPORARY_MARK}0")  # no process has this number
+    older = path.with_name(f"{path.name}{TEMPORARY_MARK}0")  # no process has this id
     try:
         with whole_directory(path) as temporary:
             files = {}
             for name, content in tensors.items():
                 save_file(dict(content), temporary / name)
-                # The library makes files for their owner alone, whatever the umask: a run may be
-                # shared.
+                # safetensors makes files that only their owner can read, whatever the umask. A run
+                # may be shared.
                 (temporary / name).chmod(temporary.stat().st_mode & 0o666)
                 files[name] = sha256(temporary / name)
             write_record(temporary / STATE, TrainingState(**state))
             manifest = CheckpointManifest(format=FORMAT, tokenizer=tokenizer, files=files)
             write_record(temporary / MANIFEST, manifest)
-            # Of a step there is none; an average can be made again if the process dies here.
+            # A step has no older version. An average can be made again if the process dies here.
             if path.is_dir():
                 path.rename(older)
         shutil.rmtree(older, ignore_errors=True)
@@ -271,7 +273,7 @@ def write_checkpoint(
 
 
 def _write_error(path: Path, error: Exception) -> CheckpointError:
-    # What follows 'at path' names a temporary file.
+    # The text after 'at path' names a temporary file.
     reason = getattr(error, "strerror", None) or str(error).partition(" at path ")[0]
     return CheckpointError(f"{path}: cannot be written: {reason}; older checkpoints are untouched")
 
@@ -282,7 +284,7 @@ def checkpoint_path(directory: Path, step: int) -> Path:
 
 
 def parse_step(path: Path) -> int | None:
-    """Return the step in a checkpoint's name; None if it is no checkpoint of a step."""
+    """Return the step in a checkpoint's name; None if it is not a checkpoint of a step."""
     match = _NAME.fullmatch(path.name)
     return int(match[1]) if match else None
 
@@ -296,9 +298,10 @@ def list_checkpoints(directory: Path) -> list[Path]:
 
 
 def open_newest_intact(directory: Path, tokenizer: str) -> Checkpoint | None:
-    """Open the newest checkpoint that is whole; None: there are no checkpoints.
+    """Open the newest intact checkpoint; None: there are no checkpoints.
 
-    Newer ones, which are damaged, are renamed, which is logged, unless none is whole.
+    Rename newer checkpoints, which are damaged, and log this. Raise CheckpointError if none is
+    intact.
     """
     damaged: dict[Path, str] = {}
     for path in reversed(list_checkpoints(directory)):
@@ -319,27 +322,26 @@ def open_newest_intact(directory: Path, tokenizer: str) -> Checkpoint | None:
         return checkpoint
     if damaged:
         raise CheckpointError(
-            f"{directory}: no checkpoint is whole, the newest is {next(iter(damaged)).name}; "
-            "restore one or start again with `overwrite`"
+            f"{directory}: all checkpoints are damaged, the newest is {next(iter(damaged)).name}; "
+            "restore one, or start again with `overwrite`"
         )
     return None
 
 
 def find_checkpoint(directory: Path, which: str) -> Path:
-    """Return the path of the checkpoint 'best', 'last' or 'average', or of one by name or path."""
+    """Return the path of a checkpoint: 'best', 'last', 'average', a name, or a path."""
     if which not in ("best", "last"):
         path = directory / which if (directory / which).is_dir() else Path(which)
         if which == AVERAGE and path.parent != directory:
             raise MissingCheckpointError(
-                f"{directory}: no average yet; average checkpoints of {directory.parent} first"
+                f"{directory}: no average yet; run: transformer-cli average {directory.parent}"
             )
         if not path.is_dir():
             names = ["best", "last", AVERAGE, *(each.name for each in list_checkpoints(directory))]
-            hint = did_you_mean(which, names)
-            hint = f"; {hint}" if hint else ""
+            hint = f"; {hint}" if (hint := did_you_mean(which, names)) else ""
             raise MissingCheckpointError(
-                f"`checkpoint` {which}: neither best, last, average, one of {directory}, nor the "
-                f"path of one{hint}"
+                f"`checkpoint` {which}: not found; give best, last, average, a name in "
+                f"{directory}, or a path{hint}"
             )
         return path
     checkpoints = list_checkpoints(directory)
@@ -350,7 +352,7 @@ def find_checkpoint(directory: Path, which: str) -> Path:
     last = checkpoints[-1]
     best_step = Checkpoint.open(last).load_state().best_step if which == "best" else None
     if best_step is None:
-        return last  # asked for, or the run has not been validated yet
+        return last  # it was asked for, or the run has not been validated yet
     best = checkpoint_path(directory, best_step)
     if not best.is_dir():
         raise CheckpointError(f"{best}: the best checkpoint is gone; use `checkpoint` last")
@@ -358,9 +360,10 @@ def find_checkpoint(directory: Path, which: str) -> Path:
 
 
 def prune_checkpoints(directory: Path, training: TrainingConfig) -> None:
-    """Delete all checkpoints but those that the settings keep, and the best one."""
+    """Delete all checkpoints except the best one and those that the settings keep."""
     checkpoints = list_checkpoints(directory)
     best_step = Checkpoint.open(checkpoints[-1]).load_state().best_step
-    for path in checkpoints[: -training.keep_last]:
-        if best_step is None or path != checkpoint_path(directory, best_step):
+    kept = {*map(parse_step, checkpoints[-training.keep_last :]), best_step}
+    for path in checkpoints:
+        if parse_step(path) not in kept:
             remove_directory(path)

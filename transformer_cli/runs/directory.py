@@ -1,4 +1,4 @@
-"""A run directory: its paths, the names of all that is written into it, its mark and its lock."""
+"""A run directory: its paths, the names of all files written into it, its mark and its lock."""
 
 import errno
 import json
@@ -17,12 +17,7 @@ from typing import BinaryIO, Protocol
 from filelock import lock_descriptor
 
 from transformer_cli.base import registry
-from transformer_cli.base.errors import (
-    ConfigError,
-    MissingRunError,
-    RunError,
-    UsageError,
-)
+from transformer_cli.base.errors import ConfigError, MissingRunError, RunError, UsageError
 from transformer_cli.base.files import check_no_links, is_at, is_stream, read_json
 from transformer_cli.base.locations import open_regular
 from transformer_cli.base.packages import __version__
@@ -35,25 +30,25 @@ from transformer_cli.runs.checkpoint import Checkpoint, list_checkpoints
 
 CONFIG, MARK, LOCK, CHECKPOINTS = "config.yaml", "run.json", ".lock", "checkpoints"
 
-# What extensions write, by name, with the facts "configuration" (training only reads it),
-# "unlocked" and "inherited" where they apply.
+# Files that extensions write, by name. Their facts may be "configuration" (training only reads it),
+# "unlocked" and "inherited".
 _ADDED = {name: entry.facts for name, entry in registry.entries("run file").items()}
-# Data that can be made again, by directory, with the names of its files: nothing else is deleted.
+# Data that can be made again: directories, and the names of their files. Nothing else is deleted.
 _DATA = {
     "tokenizer": r"tokenizer\.json|(src|tgt|joint)\.(vocab\.txt|model|tokenizer\.json)",
     "encoded": r"ids|pages|store\.json",
-    "corpus": r"[A-Za-z0-9_-]{1,64}\.(src|tgt)|[a-z]+\.json",  # of any kind of data
+    "corpus": r"[A-Za-z0-9_-]{1,64}\.(src|tgt)|[a-z]+\.json",  # for any kind of data
 }
 LOCKED = (
     *(MARK, LOCK, CONFIG, "metrics.jsonl", CHECKPOINTS, *_DATA),
     *(name for name, facts in _ADDED.items() if "unlocked" not in facts),
 )
-"""Everything that is written by processes that hold the lock."""
+"""Everything that processes write while they hold the lock."""
 UNLOCKED = tuple(name for name, facts in _ADDED.items() if "unlocked" in facts)
-"""Everything that is written by others, which replace whatever is there."""
+"""Everything that other processes write; they replace whatever is there."""
 INHERITED = tuple(name for name, facts in _ADDED.items() if "inherited" in facts)
-"""The records, as JSON, that a run takes over from the one that its ``init`` names."""
-# Left by a process that died before the mark was written.
+"""The JSON records that a run copies from the run that its ``init`` names."""
+# The files of a process that died before it wrote the mark.
 _BEGINNING = re.compile(rf"{re.escape(LOCK)}|{re.escape(MARK)}{TEMPORARY_END}")
 
 _FORMAT = 1
@@ -68,8 +63,8 @@ class RunDirectory:
 
     def __post_init__(self) -> None:
         if re.fullmatch("[a-z][a-z0-9+]+:", self.path.parts[0] if self.path.parts else ""):
-            raise UsageError(f"{self.path}: is no directory; a run lies on a disk, not in a store")
-        self.config = self.path / CONFIG  # resolved, as YAML
+            raise UsageError(f"{self.path}: not a directory; a run cannot be in a store")
+        self.config = self.path / CONFIG  # all settings, as YAML
         self.tokenizer = self.path / "tokenizer"
         self.encoded = self.path / "encoded"  # the training text as token ids; see data/store.py
         self.corpus = self.path / "corpus"  # text that a kind of data has prepared
@@ -84,12 +79,12 @@ class RunDirectory:
 
     @property
     def text_place(self) -> Path | None:
-        """The directory with text that the run keeps of its own; None: it keeps none."""
+        """The directory with the run's own text; None: it has none."""
         return self.corpus if self.corpus.is_dir() else None
 
     @property
     def exported(self) -> "ExportedModel | None":
-        """The exported model that lies here; None: this is a run, or neither."""
+        """The exported model in this directory; None: this is a run, or neither."""
         if self.config.is_file():
             return None
         for entry in registry.entries("exported model").values():
@@ -99,7 +94,7 @@ class RunDirectory:
 
     @property
     def only_engine(self) -> registry.Entry | None:
-        """The search engine that this model is exported for; None: this is no such model."""
+        """The only search engine that this model is exported for; None: it is not such a model."""
         engines = registry.entries("engine").values()
         return next((each for each in engines if (self.path / each.facts["mark"]).is_file()), None)
 
@@ -107,21 +102,21 @@ class RunDirectory:
         """Raise a ``RunError`` if this is an exported model, which has no checkpoints."""
         if self.exported:
             raise RunError(
-                f"{self.path}: is an exported model, which has no checkpoints and is not trained "
-                "on; name a run, or begin one from this model with init"
+                f"{self.path}: is an exported model, which has no checkpoints and cannot be "
+                "trained further; give a run, or start one from this model with init"
             )
 
     def load_config(self) -> Config:
         """Return the settings of the run or exported model; raise ``RunError`` if it is neither."""
         if (engine := self.only_engine) is not None:
             raise RunError(
-                f"{self.path}: is exported for {engine.facts['reader']}, and only translate can "
-                f"use it, with `engine` {engine.name}; name the run that it was made of"
+                f"{self.path}: is exported for {engine.facts['reader']}, so only translate can use "
+                f"it, with `engine` {engine.name}; give the run that it was exported from"
             )
         if exported := self.exported:
             return exported.load_config()
         if not self.config.is_file():
-            raise MissingRunError(f"{self.path}: not a run directory, {self._why_no_run()}")
+            raise MissingRunError(f"{self.path}: not a run directory: {self._why_no_run()}")
         for name in _read_needed(self.path):
             if not registry.is_installed(name):
                 problem = registry.describe_missing("extension", name)
@@ -129,12 +124,12 @@ class RunDirectory:
         return load_config(self.config)
 
     def _why_no_run(self) -> str:
-        """Return why there is no run here, and what to do."""
+        """Return why this is not a run, and what to do."""
         near = self.path if self.path.is_dir() else self.path.parent
         found = (each.parent for each in near.glob(f"*/{CONFIG}"))
         trained = (str(each) for each in found if RunDirectory(each).has_checkpoints)
         runs = sorted(islice(trained, _MOST_NAMED))
-        what = f"it has no {CONFIG}" if self.path.exists() else "there is nothing of that name"
+        what = f"it has no {CONFIG}" if self.path.exists() else "it does not exist"
         if runs:
             return f"{what}; runs here: {', '.join(runs)}"
         return f"{what}; make one with: transformer-cli train CONFIG"
@@ -142,7 +137,7 @@ class RunDirectory:
     def check_is_run_or_empty(self) -> None:
         """Check that the directory holds a run or nothing."""
         self.check_not_exported()
-        # A stranger's links could make us change any file.
+        # Links in an untrusted directory could make us change any file.
         check_no_links(self.path, LOCKED)
         if self.path.is_file():
             raise UsageError(f"{self.path}: is a file; choose another `run_dir`")
@@ -151,12 +146,12 @@ class RunDirectory:
         for path in sorted(self.path.iterdir()):
             if not _BEGINNING.fullmatch(path.name):
                 raise RunError(
-                    f"{self.path}: holds files but no run ({path.name}, and no {MARK} of "
-                    "transformer-cli's); choose another `run_dir`"
+                    f"{self.path}: holds files but no run (it has {path.name}, but no {MARK} from "
+                    "transformer-cli); choose another `run_dir`"
                 )
 
     def remove_data(self, *directories: Path) -> None:
-        """Remove data that can be made again: by default all of it, such as encoded text."""
+        """Remove data that can be made again, such as encoded text; by default, all of it."""
         directories = directories or tuple(self.path / name for name in _DATA)
         present = [directory for directory in directories if directory.is_dir()]
         for directory in present:
@@ -164,7 +159,7 @@ class RunDirectory:
             for path in sorted(directory.iterdir()):
                 if not ours.fullmatch(path.name):
                     raise RunError(
-                        f"{path}: was not written by transformer-cli, and would be deleted; move "
+                        f"{path}: was not written by transformer-cli, but would be deleted; move "
                         "it elsewhere"
                     )
         for directory in present:
@@ -172,10 +167,10 @@ class RunDirectory:
 
 
 class ExportedModel(Protocol):
-    """A directory that is no run, but holds the weights and settings of one."""
+    """A directory that is not a run, but has the weights and settings of one."""
 
     record: Path
-    """The file that has the SHA-256 of the weights."""
+    """The file that records the SHA-256 of the weights."""
 
     def load_config(self) -> Config:
         """Return the settings of the run that was exported."""
@@ -185,7 +180,7 @@ class ExportedModel(Protocol):
 
 
 def write_mark(run: Path, config: Config | None = None) -> None:
-    """Mark a directory as a run, with the extensions that its settings belong to, unless it is."""
+    """Mark a directory as a run, unless it is marked; record the extensions it needs."""
     needed = [] if config is None else sorted(find_owners(config))
     if not is_run(run) or _read_needed(run) != needed:
         mark = {"format": _FORMAT, "program": "transformer-cli", "version": __version__}
@@ -193,7 +188,7 @@ def write_mark(run: Path, config: Config | None = None) -> None:
 
 
 def _read_needed(run: Path) -> list[str]:
-    """Return the extensions that a run needs, as its mark has them."""
+    """Return the extensions that a run needs, from its mark."""
     match read_json(run / MARK):
         case {"extensions": [*names]}:
             return [str(name) for name in names]
@@ -210,8 +205,8 @@ def is_run(run: Path) -> bool:
             return True
         case {"program": "transformer-cli", "format": int() as number}:
             raise RunError(
-                f"{path}: format {number}, by transformer-cli {mark.get('version')}, but this "
-                f"version knows formats up to {_FORMAT}; use a newer one, or choose another "
+                f"{path}: has format {number}, by transformer-cli {mark.get('version')}, but this "
+                f"version reads formats up to {_FORMAT}; use a newer version, or choose another "
                 "`run_dir`"
             )
     raise RunError(
@@ -221,7 +216,7 @@ def is_run(run: Path) -> bool:
 
 
 def check_config_files(run: Path, files: Sequence[Path]) -> None:
-    """Check that no configuration file lies where the run is written, but the run's own."""
+    """Check that the run will not overwrite any of its config files, except its own record."""
     directory = run.resolve()
     read = {name for name, facts in _ADDED.items() if "configuration" in facts}
     written = [directory / name for name in (*LOCKED, *UNLOCKED) if name not in read]
@@ -230,44 +225,44 @@ def check_config_files(run: Path, files: Sequence[Path]) -> None:
         is_own = file == files[0] and path == directory / CONFIG
         if not is_own and any(path.is_relative_to(each) for each in written):
             raise ConfigError(
-                f"{file}: settings are read from it, and it lies where this run is written; "
+                f"{file}: the settings are read from this file, but the run would overwrite it; "
                 "choose another `run_dir`"
             )
 
 
 def check_outside_runs(path: Path, option: str, read: Iterable[Path] = ()) -> None:
-    """Raise UsageError if ``path``, which ``option`` names, lies in a run, or in what is ``read``.
+    """Raise UsageError if ``path``, which ``option`` names, is in a run, or in one of ``read``.
 
-    A file in it could be overwritten, and what uses the run takes its files for its own.
+    It could overwrite a file of the run, or later be taken for one.
     """
-    runs = map(RunDirectory, read)  # what is none is an error of its own, later
+    runs = map(RunDirectory, read)  # if one is not a run, that is an error later
     models = {run.path.resolve() for run in runs if run.config.is_file() or run.only_engine}
     if is_stream(path) and not path.is_dir():
         return
-    # A link that lies in a run counts, wherever it leads.
+    # A link inside a run counts, wherever it leads.
     named = Path(os.path.normpath(path.absolute()))
     places = (path.resolve().parent, *(each.resolve() for each in named.parents))
     for parent in dict.fromkeys(each for place in places for each in (place, *place.parents)):
         mark = read_json(parent / MARK)
         is_marked = isinstance(mark, dict) and mark.get("program") == "transformer-cli"
         if is_marked or parent in models:
-            raise UsageError(f"{option} {path}: lies in the run or model {parent}; write elsewhere")
+            raise UsageError(f"{option} {path}: is in the run or model {parent}; write elsewhere")
 
 
-# Longer than a check holds the lock, and shorter than any training.
+# Longer than a check holds the lock, but shorter than any training.
 _RETRY_SECONDS = 0.2
 
 
 def check_unlocked(run: RunDirectory) -> None:
     """Check, before long work and without writing, that no other process writes to ``run``.
 
-    Of several ranks only the main process, which will lock the directory, may call it.
+    If there are several ranks, only the main process may call it, because it locks the directory.
     """
     run.check_is_run_or_empty()
     try:
         file = open_regular(run.path / LOCK, "r+b")
     except OSError:
-        return  # there is no lock yet; ``lock_run`` reports if there cannot be one
+        return  # there is no lock yet; ``lock_run`` reports it if there cannot be one
     with file:
         _lock(run.path, file, _RETRY_SECONDS)
 
@@ -282,10 +277,10 @@ def lock_run(run: RunDirectory) -> Iterator[None]:
 
 @contextmanager
 def lock_directory(path: Path, patience: float = _RETRY_SECONDS) -> Iterator[int]:
-    """Lock a directory, made if it is not there, while the block runs; wait ``patience`` seconds.
+    """Lock a directory while the block runs; create it if needed; wait ``patience`` seconds.
 
-    Yielded is the lock's descriptor: a process that has it open holds the lock, too. The operating
-    system releases it however the process ends; the file stays, and names the last holder.
+    Yield the lock's descriptor: a process that has it open holds the lock, too. The operating
+    system releases the lock however the process ends. The file stays, and names the last holder.
     """
     lock = path / LOCK
     while True:
@@ -309,7 +304,7 @@ def lock_directory(path: Path, patience: float = _RETRY_SECONDS) -> Iterator[int
 
 
 def _lock(path: Path, file: BinaryIO, patience: float) -> None:
-    # It may be held by a check, or by what a killed process had started.
+    # A check may hold it, or a child of a killed process.
     deadline = time.monotonic() + patience
     try:
         while not lock_descriptor(file.fileno(), blocking=False):
@@ -322,7 +317,7 @@ def _lock(path: Path, file: BinaryIO, patience: float) -> None:
         raise RunError(
             f"{path}: cannot be locked: {error.strerror}; choose a directory on a local disk"
         ) from error
-    # Windows lets nobody else read the first byte, which is locked.
+    # On Windows, nobody else can read the first byte, which is locked.
     file.seek(1 if sys.platform == "win32" else 0)
     holder = file.read(10_000).decode(errors="replace").strip() or "another process"
     raise RunError(f"{path}: in use by {holder}; wait for it, or use another directory")

@@ -1,4 +1,4 @@
-"""Begin a run, or go on with one: what may have changed, what is renamed, and what is written."""
+"""Start or resume a run: which settings may change, what is renamed, and what is written."""
 
 import json
 import os
@@ -9,12 +9,7 @@ from datetime import date
 from itertools import count
 from pathlib import Path
 
-from transformer_cli.base.errors import (
-    CheckpointError,
-    ConfigError,
-    CorpusError,
-    RunError,
-)
+from transformer_cli.base.errors import CheckpointError, ConfigError, CorpusError, RunError
 from transformer_cli.base.files import read_json, read_small
 from transformer_cli.base.locations import find_files, is_here, is_local, locate, text_path
 from transformer_cli.base.messages import log
@@ -41,9 +36,9 @@ _SHAPES_DATA = ("data.", "tokenizer.", "init")
 def begin_run(run: RunDirectory, config: Config, overwrite: bool) -> Iterator[None]:
     """Lock and initialize a run while the block runs.
 
-    With ``overwrite``, a run that has checkpoints is renamed, which is logged, and the data of one
-    without is made again. A run that has checkpoints keeps the record of the settings that they
-    were trained with until ``record_settings``.
+    With ``overwrite``, a run that has checkpoints is renamed, and this is logged; the data of a run
+    without checkpoints is made again. A run that has checkpoints keeps the record of its earlier
+    settings until ``record_settings``.
     """
     if overwrite and (moved := rename_run(run)):
         log(f"{run.path}: the earlier run is now {moved}")
@@ -53,10 +48,10 @@ def begin_run(run: RunDirectory, config: Config, overwrite: bool) -> Iterator[No
 
 
 def record_settings(run: RunDirectory, config: Config, is_finished: bool) -> None:
-    """Record the settings that a run is trained with from now on, once nothing can refuse them.
+    """Record the settings for the rest of a run's training, after all checks have passed.
 
-    Of a training that ``is_finished``, the run keeps the settings that it was trained with:
-    otherwise the record, and a model card, would describe a training that never was.
+    If the training ``is_finished``, the run keeps the settings that it was trained with. Otherwise
+    the record, and a model card, would describe a training that never happened.
     """
     if is_finished and run.config.is_file():
         trained, kept = run.load_config(), ("seed", "init", "model", "training")
@@ -66,7 +61,7 @@ def record_settings(run: RunDirectory, config: Config, is_finished: bool) -> Non
 
 
 def _record(run: RunDirectory, config: Config) -> None:
-    # The mark is written first, so that the directory is known as a run whenever the process dies.
+    # The mark comes first, so that the directory is known as a run whenever the process dies.
     write_mark(run.path, config)
     text = dump_config(config)
     if not run.config.is_file() or read_small(run.config) != text.encode():
@@ -76,7 +71,7 @@ def _record(run: RunDirectory, config: Config) -> None:
 
 
 def _inherit(run: RunDirectory, config: Config) -> None:
-    """Take over what the run that ``init`` names says of its weights: it may be gone one day."""
+    """Copy the records about the weights of the run that ``init`` names, as it may be deleted."""
     for name in INHERITED:
         (run.path / name).unlink(missing_ok=True)
         record = None if config.init is None else read_json(config.init / name)
@@ -85,29 +80,29 @@ def _inherit(run: RunDirectory, config: Config) -> None:
 
 
 def rename_run(run: RunDirectory) -> Path | None:
-    """Rename a run to NAME.DATE, so that another can begin in its place; return where it is.
+    """Rename a run to NAME.DATE, so that another can start in its place; return the new path.
 
-    None: it has no checkpoint, and so nothing that cannot be made again. Nothing is deleted, and
+    None: it has no checkpoint, so everything in it can be made again. Nothing is deleted, and
     nothing is ever moved back: that is up to the user.
     """
     run.check_is_run_or_empty()
     if not (run.checkpoints.is_dir() and any(run.checkpoints.iterdir())):
         return None
-    # Of a link, what it leads to; and '..' has no name to add a date to.
+    # For a link, rename its target. A path such as '..' has no name to add a date to.
     path = run.path.resolve() if run.path.is_symlink() or not run.path.name.strip(".") else run.path
     if Path.cwd().is_relative_to(path.resolve()):
         raise RunError(
-            f"{run.path}: is the working directory, or above it, and would be renamed; start from "
-            "elsewhere"
+            f"{run.path}: is the working directory or contains it, so it cannot be renamed; run "
+            "the command from elsewhere"
         )
     names = (f"{path.name}.{date.today()}{f'-{n}' if n > 1 else ''}" for n in count(1))
     moved = next(path.with_name(name) for name in names if not os.path.lexists(path.parent / name))
-    # Windows renames no directory in which a file is open, so there another process' lock itself is
-    # in the way.
+    # Windows cannot rename a directory with an open file, so another process' lock prevents it
+    # anyway.
     with lock_run(run) if sys.platform != "win32" else nullcontext():
         try:
             path.rename(moved)
-            path.mkdir()  # a link leads to it
+            path.mkdir()  # a link may point to it
         except OSError as error:
             raise RunError(
                 f"{run.path}: cannot be renamed to {moved}: {error.strerror}; rename it yourself"
@@ -120,19 +115,19 @@ def initialize_run(run: RunDirectory, config: Config, overwrite: bool = False) -
     with _name_run_in_error(run):
         run.check_is_run_or_empty()
         run.path.mkdir(parents=True, exist_ok=True)
-        # We hold the lock, so temporary files in our places are a dead process'.
+        # We hold the lock, so these temporary files are from a dead process.
         remove_leftovers(run.path, LOCKED, UNLOCKED)
         for directory in filter(Path.is_dir, (run.checkpoints, run.encoded, run.corpus)):
             remove_leftovers(directory, ours=("*",))
         if run.config.is_file():
             check_resumable(run, config)
-            # Without a checkpoint, no setting binds: data of other settings is made again.
+            # Without a checkpoint, any setting may change: data of other settings is made again.
             if not run.has_checkpoints and (overwrite or is_data_outdated(run, config)):
                 run.remove_data()
         if not run.has_checkpoints or not run.config.is_file():
             _record(run, config)
         run.checkpoints.mkdir(exist_ok=True)
-        # Permissions are not enough: root has them on a disk that is mounted read-only.
+        # Checking permissions is not enough: root has them even on a read-only disk.
         trial = run.checkpoints / f"trial{TEMPORARY_MARK}{os.getpid()}"
         trial.mkdir()
         trial.rmdir()
@@ -151,10 +146,10 @@ def _name_run_in_error(run: RunDirectory) -> Iterator[None]:
 
 # --- what resuming compares -----------------------------------------------------------------------
 
-# A run with checkpoints resumes with the settings that it was trained with, but for those that
-# their schema marks as ``may_change``. Files may have moved, or have got a sum. Contents are
-# compared where they are read: the text and the tokenizers as data is prepared
-# (training/preparation.py), and a step's number of batches as the state is (training/trainer.py).
+# A run with checkpoints resumes with the settings that it was trained with, except those that the
+# schema marks as ``may_change``. Files may have moved, or may have a checksum now. Contents are
+# compared where they are read: text and tokenizers when the data is prepared
+# (training/preparation.py), and a step's number of batches in training/trainer.py.
 
 
 def check_resumable(run: RunDirectory, config: Config) -> None:
@@ -162,20 +157,20 @@ def check_resumable(run: RunDirectory, config: Config) -> None:
     if changed := describe_refused(run, config):
         raise ConfigError(
             f"{run.path}: {changed}; "
-            "go on with the old ones, choose another `run_dir`, or start again with `overwrite`"
+            "use the old settings, choose another `run_dir`, or start again with `overwrite`"
         )
 
 
 def describe_refused(run: RunDirectory, config: Config) -> str:
-    """Return which settings differ from a run's that may not; '': it can be resumed."""
+    """Return which settings differ from the run's but must not; '': it can be resumed."""
     changed = _fixed_differences(run, config) if run.has_checkpoints else []
     return f"trained with other settings ({'; '.join(map(str, changed))})" if changed else ""
 
 
 def is_data_outdated(run: RunDirectory, config: Config) -> bool:
-    """Return whether tokenizers and encoded text are of other settings and must be made again.
+    """Return whether tokenizers and encoded text have other settings and must be made again.
 
-    That is only possible before the first checkpoint.
+    This is only possible before the first checkpoint.
     """
     if run.has_checkpoints:
         return False
@@ -183,7 +178,7 @@ def is_data_outdated(run: RunDirectory, config: Config) -> bool:
 
 
 def _fixed_differences(run: RunDirectory, config: Config) -> list[Difference]:
-    """Return the differences in settings that may not change on resuming."""
+    """Return the differences in settings that must not change when a run resumes."""
     old = run.load_config()
     leaves = iter_leaves(old.model_dump(), into_lists=True)
     paths = {join_keys(keys) for keys, value in leaves if isinstance(value, Path)}
@@ -191,7 +186,7 @@ def _fixed_differences(run: RunDirectory, config: Config) -> list[Difference]:
         each
         for each in differences(old, config)
         if not each.may_change
-        # A sum may be added once the first download has shown it.
+        # A checksum may be added after the first download has shown it.
         and not (each.key.endswith("sha256") and each.old is None)
         and not (each.key in paths and isinstance(each.new, str) and _is_gone(str(each.old)))
     ]
@@ -212,9 +207,9 @@ def _is_there(path: Path) -> bool:
 
 
 def load_newest_state(run: RunDirectory) -> TrainingState | None:
-    """Return the state of a run's newest checkpoint; None: it has none, or that is damaged."""
+    """Return the state of a run's newest checkpoint; None: there is none, or it is damaged."""
     checkpoints = list_checkpoints(run.checkpoints)
     try:
         return Checkpoint.open(checkpoints[-1]).load_state() if checkpoints else None
-    except CheckpointError:  # resuming the run reports this, and how to fix it
+    except CheckpointError:  # resuming the run reports this
         return None

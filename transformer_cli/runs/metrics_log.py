@@ -1,4 +1,4 @@
-"""metrics.jsonl of a run: its records of steps, validations and sessions, written and read."""
+"""Write and read a run's metrics.jsonl: its records of steps, validations and sessions."""
 
 import json
 import math
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import torch
 
 Record = dict[str, Any]
-_MAX_BYTES = 1 << 26  # records of ten million steps; each takes several times its size of memory
+_MAX_BYTES = 1 << 26  # records of ten million steps; in memory, each takes several times its size
 _MAX_LINE_BYTES = 1 << 20
 
 
@@ -32,8 +32,8 @@ class MetricsLog:
 
     @classmethod
     def open(cls, path: Path, last_step: int, is_validated: bool = True) -> "MetricsLog":
-        """Open the file; drop records after the last step, and its validation's if not done."""
-        last = (last_step, "validation" if is_validated else "train")  # which comes last
+        """Open the file; drop records after the last step, or of its unfinished validation."""
+        last = (last_step, "validation" if is_validated else "train")  # "validation" is last
         kept = [each for each in read_records(path) if (each["step"], each["kind"]) <= last]
         write_text(path, "".join(f"{json.dumps(record)}\n" for record in kept))
         return cls(path)
@@ -44,14 +44,14 @@ class MetricsLog:
 
 
 def append_to_log(path: Path, data: bytes) -> None:
-    """Append to a file of the run, without following a link."""
+    """Append to a file of the run; do not follow a link."""
     try:
         with open_regular(path, "ab") as file:
             file.write(data)
     except OSError as error:
         raise RunError(
-            f"{path}: cannot be written: {error.strerror}; fix that, and the same "
-            "command resumes from the last checkpoint"
+            f"{path}: cannot be written: {error.strerror}; fix this, then run the same command "
+            "again to resume from the last checkpoint"
         ) from error
 
 
@@ -61,9 +61,9 @@ def perplexity(loss: float) -> float:
 
 
 def read_records(path: Path) -> list[Record]:
-    """Return the records of a metrics.jsonl, but invalid lines: the last one may be incomplete.
+    """Return the records of a metrics.jsonl; none if there is no such file.
 
-    There are none if there is no such file.
+    Invalid lines are left out: the last one may be incomplete.
     """
     records = []
     try:
@@ -73,7 +73,7 @@ def read_records(path: Path) -> list[Record]:
             for line in iter(partial(file.readline, _MAX_LINE_BYTES), b""):
                 with suppress(ValueError, RecursionError):
                     match record := json.loads(line):
-                        # numpy has no larger steps
+                        # numpy cannot hold larger steps
                         case {"kind": str(), "step": int() as step} if 0 <= step < 2**63:
                             records.append(record)
     except (FileNotFoundError, NotADirectoryError):
@@ -85,14 +85,14 @@ def read_records(path: Path) -> list[Record]:
     return records
 
 
-SESSION_KIND = "session"  # kind of the record that each session of a training begins with
+SESSION_KIND = "session"  # kind of the record that starts each session of a training
 
 
 def describe_environment(
     device: "torch.device", precision: "torch.dtype", processes: int = 1
 ) -> Record:
-    """Return what results depend on besides settings, text and weights."""
-    import torch  # which readers of records do without
+    """Return what results depend on, besides settings, text and weights."""
+    import torch  # readers of records do not need it
 
     is_cuda = device.type == "cuda"
     return {
@@ -107,6 +107,6 @@ def describe_environment(
 
 
 def last_session(path: Path) -> Record:
-    """Return the record that the last session in metrics.jsonl began with; empty: there is none."""
+    """Return the first record of the last session in metrics.jsonl; empty: there is none."""
     sessions = [record for record in read_records(path) if record["kind"] == SESSION_KIND]
     return sessions[-1] if sessions else {}

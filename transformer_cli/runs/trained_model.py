@@ -1,4 +1,4 @@
-"""Trained models: loaded with settings and tokenizers, started from, and averaged."""
+"""Load trained models with their settings and tokenizers, and check models to start from."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,11 +8,7 @@ from transformer_cli.base.errors import CheckpointError, ConfigError
 from transformer_cli.base.files import sha256
 from transformer_cli.config.differences import differences
 from transformer_cli.config.schema import Config
-from transformer_cli.runs.checkpoint import (
-    MANIFEST,
-    Checkpoint,
-    find_checkpoint,
-)
+from transformer_cli.runs.checkpoint import MANIFEST, Checkpoint, find_checkpoint
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.protocol import PAD_ID, Tokenizers
 from transformer_cli.text.tokenizer import fingerprint, load_tokenizers
@@ -23,12 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OpenedModel:
-    """A trained model without its weights, which torch takes a second to load."""
+    """A trained model without its weights; torch takes a second to load them."""
 
     config: Config
     tokenizers: Tokenizers
-    checkpoint: Checkpoint  # where the weights are
-    sum: str  # SHA-256 of the file in it that records the weights' SHA-256
+    checkpoint: Checkpoint  # has the weights
+    sum: str  # SHA-256 of the checkpoint's file that records the weights' SHA-256
     tokenizer_sum: str  # fingerprint of the tokenizers
 
 
@@ -40,16 +36,16 @@ class TrainedModel:
     tokenizers: Tokenizers
     model: "Transformer"
     checkpoint: Path  # the directory of the weights
-    sum: str  # as of ``OpenedModel``
+    sum: str  # as in ``OpenedModel``
 
 
 def load_trained_model(run: RunDirectory, checkpoint: str) -> TrainedModel:
-    """Load a checkpoint of a run, as ``find_checkpoint`` names it, or an exported model."""
+    """Load an exported model, or a run's checkpoint; see ``find_checkpoint`` for its names."""
     return load_weights_of(open_trained_model(run, checkpoint))
 
 
 def open_trained_model(run: RunDirectory, checkpoint: str) -> OpenedModel:
-    """Open what ``load_trained_model`` loads, without torch."""
+    """Open a checkpoint or an exported model, without torch; see ``load_trained_model``."""
     config, exported = run.load_config(), run.exported
     opened = open_checkpoint(run, checkpoint)
     recorded_in = exported.record if exported else opened.path / MANIFEST
@@ -67,11 +63,11 @@ def load_weights_of(opened: OpenedModel) -> TrainedModel:
     weights = opened.checkpoint.load_weights()
     sizes = tokenizers.src.size, tokenizers.tgt.size
     try:
-        # Before memory is allocated for a model that its weights do not fit.
+        # Check this before allocating memory for a model that the weights do not fit.
         check_fit(build_shapes(config.model, *sizes, PAD_ID), weights)
     except CheckpointError as error:
         raise CheckpointError(f"{path}: {error}") from error
-    # A model is made with random weights first, which are not to touch the caller's generators.
+    # The model first gets random weights, which must not change the caller's generators.
     is_on = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
     devices = [torch.cuda.current_device()] if is_on else []
     with torch.random.fork_rng(devices):
@@ -88,8 +84,8 @@ def open_checkpoint(run: RunDirectory, which: str) -> Checkpoint:
         return Checkpoint.open(path, fingerprint(run.tokenizer))
     if which != "best":
         raise CheckpointError(
-            f"`checkpoint` {which}: {run.path} is an exported model, which has its weights only; "
-            "leave the option out"
+            f"`checkpoint` {which}: {run.path} is an exported model, which has only one set of "
+            "weights; leave the option out"
         )
     return exported.open_weights()
 
@@ -97,7 +93,7 @@ def open_checkpoint(run: RunDirectory, which: str) -> Checkpoint:
 def check_init(config: Config, run: RunDirectory, overwrite: bool) -> None:
     """Check, before anything is written, that ``run`` can start from ``config.init``.
 
-    A run that resumes from a checkpoint no longer needs it.
+    A run that resumes from a checkpoint no longer needs ``config.init``.
     """
     if config.init is None or (run.has_checkpoints and not overwrite):
         return
@@ -113,5 +109,5 @@ def check_init(config: Config, run: RunDirectory, overwrite: bool) -> None:
     found = (diff for diff in differences(old, config) if diff.key.startswith(keys))
     if differing := [diff for diff in found if not diff.key.endswith("dropout")]:
         listed = ", ".join(f"{diff.key} {diff.old}, not {diff.new}" for diff in differing)
-        raise ConfigError(f"init: {source.path} has {listed}; take the same settings here")
+        raise ConfigError(f"init: {source.path} has {listed}; use the same settings here")
     open_checkpoint(source, "best")

@@ -1,4 +1,4 @@
-"""The lines of text files: how they are read, and whether they have something to translate."""
+"""Reading the lines of text files, and checking whether a line needs translation."""
 
 import codecs
 import re
@@ -13,9 +13,9 @@ from transformer_cli.base.text_files import find_compressed_ending, open_text
 from transformer_cli.config.choices import DecodingErrors
 
 MAX_LINE_BYTES = 1 << 22
-"""Longest line that is read: what has no line ends is no text, and might not fit into memory."""
-_TAR_MAGICS = b"ustar\x0000", b"ustar  \x00"  # POSIX' and GNU's
-# Hangul fillers are letters to Unicode, but nobody sees them.
+"""Longest line to read. A file without line ends is not text, and might not fit into memory."""
+_TAR_MAGICS = b"ustar\x0000", b"ustar  \x00"  # of POSIX and of GNU tar
+# Unicode calls Hangul fillers letters, but they are invisible.
 _LETTER_OR_NUMERAL = re.compile("[^\\W\\d_\u115f\u1160\u3164\uffa0]")
 _VISIBLE = re.compile(
     "[^\\s\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
@@ -25,12 +25,12 @@ _VISIBLE = re.compile(
 
 
 def is_blank(line: str) -> bool:
-    """Return whether a line has nothing to see: only white space and invisible characters."""
+    """Return whether a line has only white space and invisible characters."""
     return _VISIBLE.search(line) is None
 
 
 def has_letters(text: str) -> bool:
-    """Return whether a text has a letter that can be seen; digits and other numerals are none."""
+    """Return whether a text has a visible letter; digits and other numerals are not letters."""
     place = 0
     while match := _LETTER_OR_NUMERAL.search(text, place):
         if match[0].isalpha():
@@ -40,10 +40,10 @@ def has_letters(text: str) -> bool:
 
 
 def has_words(line: str) -> bool:
-    """Return whether a line has letters outside of parts that no translation changes, such as URLs.
+    """Return whether a line has letters outside parts that no translation changes, such as URLs.
 
-    Extensions find such parts, by the interface ``unchanged parts``: ``signs`` is a pattern that
-    lines without them seldom match, and ``load`` is a function like this one.
+    Extensions find such parts through the interface ``unchanged parts``. ``signs`` is a pattern
+    that lines without such parts seldom match; ``load`` names a function like this one.
     """
     return has_letters(line) and all(
         entry.load()(line) for signs, entry in _unchanged_parts() if signs.search(line)
@@ -60,18 +60,18 @@ def _unchanged_parts() -> list[tuple[re.Pattern[str], registry.Entry]]:
 
 
 def stream_lines(path: Path, once: bool = False) -> Iterator[str]:
-    """Yield the lines of a text file, compressed or not; raise what ``decode_lines`` does."""
+    """Yield the lines of a text file, compressed or not; raise the errors of ``decode_lines``."""
     with open_text(path, once) as file:
         yield from decode_lines(bounded_lines(file, str(path)), str(path))
 
 
 def bounded_lines(file: BinaryIO, name: str) -> Iterator[bytes]:
-    """Yield the lines of a binary file; raise CorpusError at one longer than ``MAX_LINE_BYTES``."""
+    """Yield the lines of a binary file; raise CorpusError if one exceeds ``MAX_LINE_BYTES``."""
     lines = iter(partial(file.readline, MAX_LINE_BYTES + 1), b"")
     for number, line in enumerate(lines, start=1):
         if len(line) > MAX_LINE_BYTES:
             raise CorpusError(
-                f"{name}:{number}: a line of more than {MAX_LINE_BYTES >> 20} MiB; this is not one "
+                f"{name}:{number}: the line is longer than {MAX_LINE_BYTES >> 20} MiB; put one "
                 "sentence or record on each line"
             )
         yield line
@@ -82,10 +82,10 @@ def decode_lines(
 ) -> Iterator[str]:
     r"""Decode the lines of the binary file ``name`` one by one.
 
-    Only ``\n`` ends a line, so that both sides of a corpus are cut alike by every program: other
+    Only ``\n`` ends a line, so that every program splits both sides of a corpus alike. Other
     characters that Python's ``splitlines`` breaks at stay in their line. One ``\r`` before the line
     end is dropped, and so is a byte order mark at the start of the file. The last line may lack
-    its line end. ``errors`` 'replace' writes U+FFFD for what is not UTF-8.
+    its line end. With ``errors`` 'replace', U+FFFD replaces bytes that are not UTF-8.
 
     Raises:
         CorpusError: a line is not UTF-8, and ``errors`` is 'strict'.
@@ -99,13 +99,13 @@ def decode_lines(
 
 
 def without_byte_order_mark(first_line: bytes, name: str) -> bytes:
-    """Return a text file's first line without its mark; CorpusError: it is no UTF-8 text at all."""
+    """Return a file's first line without byte order mark; raise CorpusError if it is no text."""
     first_line = first_line.removeprefix(codecs.BOM_UTF8)
     if ending := find_compressed_ending(first_line):
         raise CorpusError(
             f"{name}: is compressed; give it a name that ends with {ending}, or decompress it first"
         )
-    if first_line[257:265] in _TAR_MAGICS:  # its headers would be lines
+    if first_line[257:265] in _TAR_MAGICS:  # otherwise its headers would become lines
         raise CorpusError(f"{name}: is a tar archive; unpack it, and name the files in it")
     if found := _find_utf16(first_line):
         raise CorpusError(
@@ -115,10 +115,10 @@ def without_byte_order_mark(first_line: bytes, name: str) -> bytes:
 
 
 def _find_utf16(first_line: bytes) -> str | None:
-    """Return the name of the UTF-16 that a line seems to be in; None: it is in none."""
+    """Return the name of the UTF-16 encoding that a line seems to have, or None."""
     if first_line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "UTF-16"
-    # Without a mark, every other byte of most text is 0.
+    # Without a byte order mark, every other byte of most text is 0.
     head = first_line[:64]
     for name, zeros in (("UTF-16BE", head[::2].count(0)), ("UTF-16LE", head[1::2].count(0))):
         if len(head) > 4 and zeros * 5 >= len(head) * 2:
@@ -127,12 +127,12 @@ def _find_utf16(first_line: bytes) -> str | None:
 
 
 def decode_line(raw: bytes, name: str, number: int, errors: DecodingErrors = "strict") -> str:
-    """Decode a line and leave out its line end; raise what ``decode_lines`` does."""
+    """Decode a line without its line end; raise the errors of ``decode_lines``."""
     raw = raw.removesuffix(b"\n").removesuffix(b"\r")
     try:
         return raw.decode("utf-8", errors)
     except UnicodeDecodeError as error:
-        # Counted in characters, as editors do: what stands before the bad byte is valid.
+        # Count characters, as editors do; all text before the bad byte is valid.
         column = len(raw[: error.start].decode("utf-8")) + 1
         raise CorpusError(
             f"{name}:{number}: not UTF-8 (byte 0x{raw[error.start]:02x} at column {column} of "

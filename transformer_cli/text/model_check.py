@@ -1,4 +1,4 @@
-"""Trials of models in a child process, as a damaged or a stranger's can crash the process."""
+"""Trials of models in a child process, because damaged or hostile ones can crash a process."""
 
 import hashlib
 import subprocess
@@ -13,11 +13,11 @@ from transformer_cli.base.files import open_cache
 from transformer_cli.base.packages import __version__
 
 _SCRIPT = Path(__file__).with_name("model_check_script.py")
-# In seconds. A trial takes a tenth of one, a few with the largest models.
+# In seconds. A trial takes 0.1 seconds, or a few seconds with the largest models.
 _TIMEOUT = 60.0
-# Exit codes from here on are Windows' for errors, such as 0xC0000005, an access violation.
+# On Windows, higher exit codes mean crashes; for example, 0xC0000005 is an access violation.
 _WINDOWS_CRASH = 0xC0000000
-# SHA-256 of the models that this process has learned or checked.
+# The SHA-256 of each model that this process has learned or checked.
 _checked: set[str] = set()
 
 
@@ -33,9 +33,10 @@ def check_model(
     module: str = "sentencepiece",
     script: Path | None = None,
 ) -> None:
-    """Use the bytes of a model in a child process, unless they are known to be good.
+    """Try the bytes of a model in a child process, unless they are known to be good.
 
-    TokenizerError names the file that they came from, ``source``, and ends with ``advice``.
+    If the trial fails, raise a TokenizerError that names the file ``source``, where the bytes came
+    from, and ends with ``advice``.
     """
     digest = hashlib.sha256(model).hexdigest()
     if digest in _checked:
@@ -48,12 +49,13 @@ def check_model(
 def find_fault(
     module: str, script: Path | None, model: bytes, sums: Mapping[str, str]
 ) -> str | None:
-    """Return what is wrong with a model of a library; remember in the user's cache if nothing is.
+    """Return what is wrong with a library's model, or None; the user's cache remembers good models.
 
-    ``use(model, texts)`` of ``script`` uses each part of it; None: it is SentencePiece's. ``model``
-    is what it gets: the model's bytes, or where it is. ``sums`` are the SHA-256 of its files.
+    ``script`` has a function ``use(model, texts)`` that uses each part of the model; without it,
+    the model is SentencePiece's. ``model`` is the first argument: the bytes or the path of the
+    model. ``sums`` has the SHA-256 of the model's files.
     """
-    # A trial takes longer than all else before the first translation.
+    # The cache helps: a trial takes longer than everything else before the first translation.
     tried_of = {"by": __version__, module: import_module(module).__version__, **sums}
     name = hashlib.sha256(repr(sorted(tried_of.items())).encode()).hexdigest()
     cache = open_cache("tried")
@@ -61,13 +63,13 @@ def find_fault(
         return None
     fault = _try(module, script, model)
     if cache is not None and fault is None:
-        with suppress(OSError):  # a cache that is read-only now
+        with suppress(OSError):  # the cache may have become read-only
             (cache / name).touch()
     return fault
 
 
 def _try(module: str, script: Path | None, model: bytes) -> str | None:
-    """Use a model in a child process; return what is wrong with it."""
+    """Try a model in a child process; return what is wrong with it, or None."""
     try:
         child = subprocess.run(
             [*PYTHON, str(_SCRIPT), *([str(script)] if script else [])],
@@ -78,7 +80,7 @@ def _try(module: str, script: Path | None, model: bytes) -> str | None:
             timeout=_TIMEOUT,
         )
     except subprocess.TimeoutExpired:
-        return f"the {module} library does not finish with this model"
+        return f"the {module} library hangs with this model"
     code = child.returncode
     if code < 0 or code >= _WINDOWS_CRASH:
         how = f"signal {-code}" if code < 0 else f"code {code:#x}"

@@ -1,9 +1,9 @@
-"""The script of model_check.py's child process: uses a model from standard input.
+"""The script for model_check.py's child process: it tries a model from standard input.
 
-It uses a model of SentencePiece, or what the ``use`` of a script that is named uses.
+The model is SentencePiece's, unless the first argument names a script: then its ``use`` tries it.
 
-The libraries do not validate a model's tables, and a wrong one can crash the process that uses it.
-The script imports the library alone, to start fast.
+The libraries do not validate a model's tables, and a bad table can crash the process that uses it.
+To start fast, the script imports only the library.
 """
 
 import contextlib
@@ -11,13 +11,13 @@ import runpy
 import sys
 from collections.abc import Sequence
 
-# In bytes. The largest models take a tenth of it; normalizers that expand text any amount.
+# In bytes. The largest models take a tenth of this, but a normalizer may expand text without limit.
 _MAX_MEMORY = 8 << 30
 
 
 def main() -> None:
-    """Use each of a model's tables; an exception or a crash means that it is unusable."""
-    # A lower limit is set, or this is Windows, which has none.
+    """Use each table of a model; an exception or a crash means that the model is unusable."""
+    # This fails if there is a lower limit already, and on Windows, which has no such limits.
     with contextlib.suppress(ValueError, OSError, ImportError):
         import resource
 
@@ -27,8 +27,8 @@ def main() -> None:
 
 
 def _texts() -> tuple[str, str, str]:
-    # Every character of the basic multilingual plane, alone and beside its neighbours: tables are
-    # looked up by a text's bytes.
+    # Every character of the basic multilingual plane, alone and next to its neighbours, because
+    # the bytes of a text are the keys of the tables.
     characters = [chr(code) for code in range(0x10000) if not 0xD800 <= code < 0xE000]
     return "".join(characters), " ".join(characters), "\U0001f600 \U0010ffff"
 
@@ -40,7 +40,7 @@ def _use_sentencepiece(model: bytes, texts: Sequence[str]) -> None:
     processor.LoadFromSerializedProto(model)
     for text in texts:
         processor.encode(text)
-    with contextlib.suppress(RuntimeError):  # models of words and characters cannot sample
+    with contextlib.suppress(RuntimeError):  # word and character models cannot sample
         processor.encode(texts[0][:0x3000], enable_sampling=True, alpha=0.5, nbest_size=-1)
     ids = list(range(processor.get_piece_size()))
     processor.id_to_piece(ids)

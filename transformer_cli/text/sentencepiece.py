@@ -1,4 +1,4 @@
-"""Subwords by SentencePiece: models learned from the training text."""
+"""Subwords by SentencePiece, with models learned from the training text."""
 
 import io
 import re
@@ -15,21 +15,13 @@ from transformer_cli.base.errors import ConfigError, TokenizerError
 from transformer_cli.base.messages import show_progress
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.text.model_check import check_model, mark_checked
-from transformer_cli.text.protocol import (
-    BOS_ID,
-    EOS_ID,
-    PAD_ID,
-    SPECIALS,
-    UNK_ID,
-    Lines,
-    Tokenizer,
-)
+from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID, Lines, Tokenizer
 from transformer_cli.text.tokenizer import Side, TokenizerManifest, TrainingText
 
-# Part of what is learned, as sums of the unigram model depend on how work is split: never the
-# machine's own number of cores.
+# The number of threads affects the unigram model, because it sums up numbers per thread. So it is
+# the same on every machine.
 _NUM_THREADS = 4
-# In bytes; longer lines are skipped. SentencePiece's own limit, 4192, is a long paragraph.
+# In bytes; longer lines are skipped. SentencePiece's default, 4192, is only a long paragraph.
 _MAX_LINE_LENGTH = 1 << 16
 _ERRORS_ONLY = 2
 _LAST_COMPOSED = 0x2FA1D  # the last character that NFC changes
@@ -39,10 +31,10 @@ _TOO_FEW = re.compile(r"Vocabulary size is smaller than required_chars\. \d+ vs 
 
 
 class SentencePieceTokenizer(Tokenizer):
-    """Lines as ids of subwords, by the bytes of a model, tried in a child process first.
+    """A tokenizer that encodes lines as ids of subwords, by a SentencePiece model.
 
-    Raises TokenizerError if SentencePiece cannot read or use the model, or its special tokens are
-    wrong.
+    A child process tries the model first. TokenizerError is raised if SentencePiece cannot read or
+    use it, or if its special tokens are wrong.
     """
 
     def __init__(self, model: bytes, lowercase: bool, source: Path) -> None:
@@ -55,7 +47,7 @@ class SentencePieceTokenizer(Tokenizer):
         first = tuple(self._processor.id_to_piece(list(range(min(self.size, len(SPECIALS))))))
         if first != SPECIALS:
             raise TokenizerError(
-                f"{source}: starts with the pieces {first}, not {SPECIALS}; learn it again"
+                f"{source}: the first pieces are {first}, not {SPECIALS}; learn it again"
             )
 
     @property
@@ -67,8 +59,8 @@ class SentencePieceTokenizer(Tokenizer):
         return ids
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of ids; an unknown character is '<unk>'."""
-        # A model may spell a line end by its byte; the text must stay on one line.
+        """Return the text of ids, with '<unk>' for each unknown character."""
+        # A model may write the byte of a line end, but the text must stay on one line.
         return self._decode(ids).replace("\n", " ")
 
     def _decode(self, ids: Sequence[int]) -> str:
@@ -80,7 +72,7 @@ class SentencePieceTokenizer(Tokenizer):
 
 
 def open_model(model: bytes, source: Path, advice: str) -> Any:
-    """Return SentencePiece's processor of a model, after trying it; see ``check_model``."""
+    """Try a model and return SentencePiece's processor for it; see ``check_model``."""
     import sentencepiece
 
     check_model(model, source, advice)
@@ -111,8 +103,11 @@ class Manifest(TokenizerManifest):
 def learn_model(config: SentencePieceConfig, lines: Lines, label: str) -> bytes:
     """Learn a model; the same lines and settings always give the same bytes.
 
-    ``label`` is the text's name in messages, as in 'source text'. Raises ConfigError if
-    ``tokenizer.vocab_size`` is too big or too small for this text.
+    ``label`` is the text's name in messages, for example 'source text'.
+
+    Raises:
+        ConfigError: ``tokenizer.vocab_size`` is too big or too small for this text.
+        TokenizerError: SentencePiece cannot learn from this text for another reason.
     """
     import sentencepiece
 
@@ -124,7 +119,7 @@ def learn_model(config: SentencePieceConfig, lines: Lines, label: str) -> bytes:
             for line in show_progress(lines, label):
                 yield line.lower() if config.lowercase else line
         except (Exception, KeyboardInterrupt, SystemExit) as error:
-            failures.append(error)  # the library turns it into one of its own
+            failures.append(error)  # the library turns it into an error of its own
             raise
 
     with _normalization(config.normalization) as normalization:
@@ -163,7 +158,7 @@ def learn_model(config: SentencePieceConfig, lines: Lines, label: str) -> bytes:
 
 @contextmanager
 def _normalization(name: str) -> Iterator[dict[str, Any]]:
-    """Yield the trainer's options for a normalization; ours has a file of rules."""
+    """Yield the trainer's options for a normalization; 'nfc' needs a file of rules."""
     if name != "nfc":
         yield {"normalization_rule_name": name}
         return
@@ -174,32 +169,32 @@ def _normalization(name: str) -> Iterator[dict[str, Any]]:
 
 
 def nfc_rules() -> str:
-    """Return the rules of ``tokenizer.normalization: nfc`` as SentencePiece reads them.
+    """Return the rules of ``tokenizer.normalization: nfc`` in SentencePiece's format.
 
-    Equal characters are spelled alike, white space is a space, and control characters are removed.
-    Nothing else changes. The rules come from Unicode 3.2, which all versions of Python have, so
-    that models do not depend on Python's version; later versions added characters to NFC only for
-    a few ancient scripts.
+    They give equal characters the same spelling, turn white space into a space, and remove control
+    characters. Nothing else changes. The rules use Unicode 3.2, which all versions of Python have,
+    so that models do not depend on the version of Python. Later versions of Unicode added only
+    characters of a few ancient scripts to NFC.
     """
     rules = dict(_compositions())
     for character in map(chr, range(1, 0x3001)):
-        if character.isspace() or character == "▁":  # SentencePiece's own sign for a space
+        if character.isspace() or character == "▁":  # SentencePiece's sign for a space
             rules[character] = " "
         elif unicodedata.category(character) == "Cc":
             rules[character] = ""
-    del rules[" "]  # SentencePiece refuses rules that change nothing, from 0.2.2 on
-    rules["\ufeff"] = ""  # a byte order mark, from files that were joined
+    del rules[" "]  # from 0.2.2 on, SentencePiece refuses rules that change nothing
+    rules["\ufeff"] = ""  # byte order marks, which joined files may have in the middle
     return "".join(f"{_hex(found)}\t{_hex(norm)}\n" for found, norm in sorted(rules.items()))
 
 
 def _compositions() -> Iterator[tuple[str, str]]:
-    """Yield each spelling that NFC changes, with what it becomes."""
+    """Yield each spelling that NFC changes, and its NFC spelling."""
     for character in map(chr, range(_LAST_COMPOSED + 1)):
         decomposed = unicode_3_2.normalize("NFD", character)
         if decomposed == character:
             continue
         norm = unicode_3_2.normalize("NFC", character)
-        # Some of the marks may be composed already, and their order may be another.
+        # Marks may be in another order, and some may be composed already.
         for marks in permutations(decomposed[1:]):
             spelled = decomposed[0] + "".join(marks)
             if unicode_3_2.normalize("NFC", spelled) == norm:
@@ -217,7 +212,7 @@ def _without_path(model: bytes, path: str) -> bytes:
     """Return a model without the path of its rules, so that equal models have equal bytes."""
     field = b"\x32" + _varint(len(path.encode())) + path.encode()
     place = 0
-    while True:  # over the model's fields, of which 3 is the normalizer's
+    while True:  # for each field of the model, up to field 3, the normalizer
         tag, length, start = model[place], 0, place + 1
         for shift in range(0, 35, 7):
             length |= (model[start] & 0x7F) << shift
@@ -231,7 +226,7 @@ def _without_path(model: bytes, path: str) -> bytes:
 
 
 def _varint(number: int) -> bytes:
-    """Return a number as protocol buffers have it."""
+    """Return a number in the format of protocol buffers."""
     digits = []
     while number > 0x7F:
         digits.append(number & 0x7F | 0x80)
@@ -240,18 +235,18 @@ def _varint(number: int) -> bytes:
 
 
 def _explain(reason: str, vocab_size: int, label: str) -> ConfigError | TokenizerError:
-    """Return the error of why SentencePiece cannot learn, with a size that is possible."""
+    """Return an error that explains why SentencePiece cannot learn, with a possible size."""
     if _NO_TEXT in reason:
         return ConfigError(f"data: the {label} has only blank lines; give text to learn from")
     if limit := _TOO_MANY.search(reason):
         return ConfigError(
-            f"tokenizer.vocab_size: the {label} is too little for {vocab_size} subwords; "
+            f"tokenizer.vocab_size: the {label} is too short for {vocab_size} subwords; "
             f"set at most {limit[1]}"
         )
     if limit := _TOO_FEW.search(reason):
         return ConfigError(
-            f"tokenizer.vocab_size: {vocab_size} entries are too few for the specials, bytes and "
-            f"characters of the {label}; set at least {limit[1]}, or a lower "
+            f"tokenizer.vocab_size: {vocab_size} entries are too few for the special tokens, bytes "
+            f"and characters of the {label}; set at least {limit[1]}, or lower "
             "tokenizer.character_coverage"
         )
     why = " ".join(reason.split())

@@ -1,7 +1,7 @@
-"""A directory of tokenizers: its manifest, tokenizer.json; how it is learned, copied and loaded.
+"""A directory of tokenizers: its manifest, tokenizer.json, and how to learn, copy and load it.
 
-A kind of tokenizer is a subclass of ``TokenizerManifest``: words and SentencePiece here, and those
-that extensions provide as ``tokenizer``.
+Each kind of tokenizer is a subclass of ``TokenizerManifest``. Words and SentencePiece are built in;
+extensions provide more kinds, as ``tokenizer``.
 """
 
 import hashlib
@@ -25,28 +25,22 @@ from transformer_cli.base.writing import whole_file
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import find_owners
 from transformer_cli.config.tokenizer_schema import TokenizerConfig
-from transformer_cli.text.protocol import (
-    CodecKind,
-    Lines,
-    StreamedLines,
-    Tokenizer,
-    Tokenizers,
-)
+from transformer_cli.text.protocol import CodecKind, Lines, StreamedLines, Tokenizer, Tokenizers
 
 MANIFEST_NAME = "tokenizer.json"
 _KINDS = ("words", "sentencepiece")
 _TRAITS = ("letterless", "copied")
-# Trainers hold their lines in memory, and more of them than this improve nothing.
+# Trainers keep their lines in memory, and more lines than this do not improve the result.
 MOST_LINES = 1_000_000
-MAX_TOKENIZER_BYTES = 1 << 28  # of a vocabulary or a model, many times the largest ones in use
+MAX_TOKENIZER_BYTES = 1 << 28  # of a vocabulary or model: many times the size of the largest ones
 
 Side = Literal["src", "tgt", "joint"]
-# No other file is read or copied, whatever a manifest from elsewhere names.
+# Manifests may come from strangers, so no files with other names are read or copied.
 FileName = Annotated[str, Field(pattern=r"^(src|tgt|joint)(\.[a-z]+)+$")]
 
 
 def find_codec(name: str) -> CodecKind:
-    """Return the codec of a name; raise ValueError if nothing provides it."""
+    """Return the codec with this name; raise ValueError if no extension provides it."""
     entry = registry.find("codec", name)
     if entry is None:
         raise ValueError(registry.describe_missing("codec", name))
@@ -55,8 +49,8 @@ def find_codec(name: str) -> CodecKind:
 
 
 def describe_codecs(config: Config) -> dict[str, Any]:
-    """Return the records of the codecs that a configuration asks for, by their names."""
-    # Only settings of extensions ask for them.
+    """Return the records of the codecs that a config needs, by name."""
+    # Only settings of extensions need codecs.
     names = sorted(registry.entries("codec")) if find_owners(config) else []
     found = {name: find_codec(name).describe(config) for name in names}
     return {name: record for name, record in found.items() if record}
@@ -69,12 +63,12 @@ def _check_codecs(records: dict[str, Any]) -> dict[str, Any]:
 
 
 class TokenizerManifest(BaseModel):
-    """The keys of tokenizer.json that all kinds have; a kind adds its own, and ``kind``."""
+    """The manifest, with the keys of all kinds; each kind adds its own keys and ``kind``."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     suffix: ClassVar[str]
-    """Of the files' names: there is one a side, or a joint one."""
+    """The end of file names; each side has a file, or there is one joint file."""
 
     format: Literal[1] = 1
     lowercase: bool
@@ -82,34 +76,34 @@ class TokenizerManifest(BaseModel):
     """SHA-256 of the training text that the tokenizers were learned from or are used with."""
     sha256: dict[FileName, str]
     codecs: Annotated[dict[str, Any], AfterValidator(_check_codecs)] = {}
-    """The records of what ids behind those of text stand for; see ``CodecKind``."""
-    letterless: bool = False  # this and the next are of the training text; see ``TextStats``
+    """The records of codecs, by name; see ``CodecKind``."""
+    letterless: bool = False  # traits of the training text, like ``copied``; see ``TextStats``
     copied: bool = False
 
     @classmethod
     @abstractmethod
     def learn(cls, config: Any, text: "TrainingText", directory: Path) -> Self:
-        """Learn tokenizers by the settings of this kind; return the manifest, unsaved.
+        """Learn tokenizers with the settings of this kind; return the manifest, without saving it.
 
-        Their files go into ``directory``, which exists.
+        The files are written into ``directory``, which must exist.
         """
 
     @abstractmethod
     def open(self, data: bytes, path: Path, side: Side) -> Tokenizer:
-        """Return the tokenizer of a file's bytes."""
+        """Return the tokenizer from the bytes of its file."""
 
     def is_made_by(self, config: Any) -> bool:
-        """Return whether the settings, which made these tokenizers, would make them now."""
+        """Return whether the settings that made these tokenizers would make the same ones now."""
         return True
 
     def save(self, directory: Path) -> None:
-        """Write tokenizer.json: the last file, so that a directory with it is complete."""
+        """Write tokenizer.json as the last file, so that a directory that has it is complete."""
         empty = {key for key in ("codecs", *_TRAITS) if not getattr(self, key)}
         text = self.model_dump_json(indent=2, exclude=empty)
         write_text(directory / MANIFEST_NAME, f"{text}\n")
 
     def read_checked(self, path: Path) -> bytes:
-        """Return a file's bytes; raise TokenizerError unless they have the manifest's SHA-256."""
+        """Return a file's bytes; raise TokenizerError if their SHA-256 is not the manifest's."""
         data = read_file(path)
         if hashlib.sha256(data).hexdigest() != self.sha256.get(path.name):
             raise TokenizerError(
@@ -119,7 +113,7 @@ class TokenizerManifest(BaseModel):
         return data
 
     def load(self, directory: Path) -> Tokenizers:
-        """Load the tokenizers of a directory, without codecs, checking its files."""
+        """Check the files of a directory and load its tokenizers, without codecs."""
         is_joint = self.file_name("joint") in self.sha256
         sides: list[Side] = ["joint"] if is_joint else ["src", "tgt"]
         paths = [directory / self.file_name(side) for side in sides]
@@ -143,9 +137,9 @@ class TokenizerManifest(BaseModel):
         text_sha256: str,
         **more: Any,
     ) -> Self:
-        """Write each side's model into ``directory``; return their manifest, not written.
+        """Write each side's model into ``directory``; return the manifest, without saving it.
 
-        ``more`` are the manifest's further keys.
+        ``more`` has further keys of the manifest.
         """
         sums = {}
         for side, data in models:
@@ -156,11 +150,11 @@ class TokenizerManifest(BaseModel):
         return cls(lowercase=lowercase, learned_from=text_sha256, sha256=sums, **more)
 
 
-_RESTORE = "restore it, as a model translates only with the tokenizer that it was trained with"
+_RESTORE = "restore it, as a model translates only with the tokenizer it was trained with"
 
 
 def read_file(path: Path, advice: str = _RESTORE) -> bytes:
-    """Return the bytes of a file; TokenizerError, which ends with ``advice``: it cannot be read."""
+    """Return a file's bytes; raise TokenizerError, ending with ``advice``, if it's unreadable."""
     try:
         return read_small(path, MAX_TOKENIZER_BYTES)
     except OSError as error:
@@ -169,9 +163,9 @@ def read_file(path: Path, advice: str = _RESTORE) -> bytes:
 
 @dataclass(frozen=True)
 class TrainingText:
-    """The text that tokenizers are learned from, with its SHA-256 and its languages, as in 'de'.
+    """The text to learn tokenizers from, with its SHA-256 and its language codes such as 'de'.
 
-    ``traits`` are what a manifest records of the text.
+    ``traits`` has the traits of the text that a manifest records.
     """
 
     src_lang: str
@@ -193,7 +187,7 @@ class TrainingText:
         return replace(self, src=src, tgt=tgt)
 
     def sides(self, joint: bool) -> list[tuple[Side, Lines, str]]:
-        """Return what to learn from: both sides as one, or each; with a label for messages."""
+        """Return the sides to learn from, or one joint side, each with a label for messages."""
         if joint:
             both = StreamedLines(lambda: chain(self.src, self.tgt), len(self.src) + len(self.tgt))
             return [("joint", both, "training text")]
@@ -206,11 +200,11 @@ def learn_tokenizers(
     directory: Path,
     codecs: Mapping[str, Any] = MappingProxyType({}),
 ) -> Tokenizers:
-    """Learn both sides' tokenizers and write their files into a directory that exists.
+    """Learn the tokenizers of both sides and write their files into an existing directory.
 
-    ``codecs`` are records by name, as ``describe_codecs`` returns them.
+    ``codecs`` has the records by name, as ``describe_codecs`` returns them.
     """
-    is_counted = config.kind == "words"  # each word of the whole text
+    is_counted = config.kind == "words"  # it counts the words of the whole text
     if not is_counted:
         text = text.sample(MOST_LINES // (2 if config.one_vocabulary else 1))
     for name, record in codecs.items():
@@ -236,8 +230,8 @@ def copy_tokenizers(
 ) -> Tokenizers:
     """Copy the tokenizers in ``source`` to use them with another training text.
 
-    ``codecs`` are the records of what the copy must have; see ``describe_codecs``.
-    ``traits`` are those of the other text; see ``TrainingText``. None: the text is the same.
+    ``codecs`` has the records that the copy must support; see ``describe_codecs``. ``traits`` are
+    the traits of the other text (see ``TrainingText``); None keeps those in ``source``.
     """
     manifest = load_manifest(source)
     for name, wanted in codecs.items():
@@ -254,8 +248,8 @@ def copy_tokenizers(
 
 
 def find_kind(kind: str) -> type[TokenizerManifest]:
-    """Return a kind's class; raise ValueError if nothing provides it."""
-    if not isinstance(kind, str):  # read from a file
+    """Return the class of a kind; raise ValueError if nothing provides it."""
+    if not isinstance(kind, str):  # a file may have any value
         raise ValueError("expected the name of a kind of tokenizer")
     if kind in _KINDS:
         found: type[TokenizerManifest] = import_module(f"transformer_cli.text.{kind}").Manifest
@@ -271,7 +265,7 @@ class _AnyManifest(BaseModel):
 
 
 def load_manifest(directory: Path) -> TokenizerManifest:
-    """Read tokenizer.json; TokenizerError: it is missing, damaged, or of another version."""
+    """Read tokenizer.json; raise TokenizerError if it is missing, damaged or of another version."""
     path = directory / MANIFEST_NAME
     data = read_file(path)
     try:
@@ -288,7 +282,7 @@ def load_manifest(directory: Path) -> TokenizerManifest:
 
 
 def load_tokenizers(directory: Path) -> Tokenizers:
-    """Load what ``learn_tokenizers`` wrote, unchanged; the directory alone is enough."""
+    """Load what ``learn_tokenizers`` wrote; the directory has all that is needed."""
     manifest = load_manifest(directory)
     tokenizers = manifest.load(directory)
     for name, record in sorted(manifest.codecs.items()):
@@ -297,15 +291,15 @@ def load_tokenizers(directory: Path) -> Tokenizers:
 
 
 def have_same_tokenizers(first: Path, second: Path) -> bool:
-    """Return whether two directories have the same tokenizers, whatever their training texts."""
+    """Return whether two directories have the same tokenizers; training texts may differ."""
     of_text = {"learned_from", *_TRAITS}
     one, other = (load_manifest(path).model_dump(exclude=of_text) for path in (first, second))
     return one == other
 
 
 def fingerprint(directory: Path) -> str:
-    """Return the SHA-256 of tokenizer.json, by which checkpoints identify their tokenizers.
+    """Return the SHA-256 of tokenizer.json, which checkpoints use to identify their tokenizers.
 
-    That file has the SHA-256 of the others, so it stands for them too.
+    It also covers the other files, because tokenizer.json has their SHA-256.
     """
     return hashlib.sha256(read_file(directory / MANIFEST_NAME)).hexdigest()

@@ -1,4 +1,4 @@
-"""Words, split by spaCy's rules, with a vocabulary file a side."""
+"""Word tokenizers: spaCy's rules split the words, and each side has a vocabulary file."""
 
 import re
 import unicodedata
@@ -14,35 +14,28 @@ from transformer_cli.base.errors import ConfigError, TokenizerError
 from transformer_cli.base.messages import show_progress
 from transformer_cli.config.languages import base_language
 from transformer_cli.config.tokenizer_schema import WordsConfig
-from transformer_cli.text.protocol import (
-    BOS_ID,
-    EOS_ID,
-    PAD_ID,
-    SPECIALS,
-    UNK_ID,
-    Tokenizer,
-)
+from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID, Tokenizer
 from transformer_cli.text.tokenizer import Side, TokenizerManifest, TrainingText
 
 if TYPE_CHECKING:
     from spacy.language import Language
 
-_MAX_BYTES = 1 << 26  # of a vocabulary: several million words, each 200 bytes of memory
-# About 300 bytes each; Multi30k's training text has 20,000 different ones a side.
+_MAX_BYTES = 1 << 26  # of a vocabulary: several million words, each with 200 bytes of memory
+# Each string takes about 300 bytes; Multi30k's training text has 20,000 different ones a side.
 _MAX_STRINGS = 200_000
-# Characters of a word. spaCy looks at the rest of a word each time it splits off punctuation: a
-# million brackets in a row would take it weeks.
+# Characters of a word. spaCy reads the rest of a word each time it splits off punctuation, so a
+# million brackets in a row would take weeks.
 _MAX_WORD_LENGTH = 256
 _TOO_LONG = re.compile(rf"\S{{{_MAX_WORD_LENGTH}}}(?=\S)")
 
 
 class Vocabulary:
-    """Tokens numbered from 0: the four special tokens first, then those given, all different."""
+    """Different tokens numbered from 0: the four special tokens first, then the given tokens."""
 
     def __init__(self, tokens: Iterable[str]) -> None:
         ordinary = tuple(tokens)
         self.tokens = SPECIALS + ordinary
-        # Without the special tokens: text that spells '<PAD>' must not become padding.
+        # Without the special tokens, because the text '<PAD>' must not become padding.
         self.ids = {token: number for number, token in enumerate(ordinary, len(SPECIALS))}
 
     @classmethod
@@ -55,8 +48,8 @@ class Vocabulary:
     ) -> Self:
         """Build a vocabulary from the frequencies of tokens, in order of first appearance.
 
-        ``max_size`` counts the four special tokens; the most frequent others are kept. Ties of
-        ``order`` by falling frequency are broken by the token.
+        ``max_size`` includes the four special tokens; the most frequent other tokens are kept.
+        ``order`` 'frequency' puts frequent tokens first, and sorts equally frequent ones as text.
         """
         seen = [t for t, count in counts.items() if count >= min_freq and t not in SPECIALS]
         by_frequency = sorted(seen, key=lambda token: (-counts[token], token))
@@ -70,31 +63,31 @@ class Vocabulary:
         return len(self.tokens)
 
     def id(self, token: str) -> int:
-        """Return the id of a token of text; 0 if it is unknown or spelled like a special token."""
+        """Return the id of a token of text: 0 if it is unknown or looks like a special token."""
         return self.ids.get(token, UNK_ID)
 
     def dump(self) -> str:
-        r"""Return one token per line, line n (from 0) being id n; each ended by '\n' alone."""
+        r"""Return one token per line, with id n in line n (from 0); each line ends with '\n'."""
         return "".join(f"{token}\n" for token in self.tokens)
 
     @classmethod
     def parse(cls, data: bytes, path: Path) -> Self:
-        """Return what ``dump`` gave for the file ``path``; raise TokenizerError if it did not."""
+        """Parse the output of ``dump``; raise a TokenizerError that names ``path`` if it is not."""
         text = data[:_MAX_BYTES].decode(errors="replace")
-        # Not splitlines(), which also splits at U+2028, U+0085 and others that tokens may contain.
+        # Not splitlines(): it also splits at U+2028, U+0085 and others, which tokens may contain.
         *tokens, rest = text.split("\n")
         is_whole = text.encode() == data and not rest and all(tokens)
         if not is_whole or tokens[: len(SPECIALS)] != [*SPECIALS] or len(set(tokens)) < len(tokens):
             raise TokenizerError(
-                f"{path}: no vocabulary of {_MAX_BYTES >> 20} MiB at most: {', '.join(SPECIALS)}, "
-                "then other tokens, all different, one a line, in UTF-8; restore the file, or "
-                "learn the tokenizer again"
+                f"{path}: not a vocabulary (at most {_MAX_BYTES >> 20} MiB of UTF-8, with one "
+                f"token on each line, all different, first {', '.join(SPECIALS)}); restore the "
+                "file, or learn the tokenizer again"
             )
         return cls(tokens[len(SPECIALS) :])
 
 
 class WordsTokenizer(Tokenizer):
-    """Lines as ids of words; those that the vocabulary lacks are unknown."""
+    """A tokenizer that encodes lines as ids of words; words not in the vocabulary are unknown."""
 
     is_word_level = True
 
@@ -122,21 +115,22 @@ class WordsTokenizer(Tokenizer):
 
 _APOSTROPHES = "'’‘"
 _JOINERS = "\u200c\u200d"
-# Written without spaces between two words, if the rules split there: "T-shirt", "Freund/in". Not
-# dashes, which mostly have spaces.
+# Marks that join two words without spaces, if the rules split there: "T-shirt", "Freund/in". Dashes
+# are not among them, because they mostly have spaces.
 _INNER_MARKS = frozenset("-/’‘")
-# Stands for a space that sacremoses must not see; a noncharacter of Unicode.
+# A noncharacter of Unicode, which replaces spaces that sacremoses must not see.
 _INNER_SPACE = "\ufdd0"
-# Languages whose rules in sacremoses are used. Its English rule takes 'free' in single quotes for a
-# contraction; apostrophes are handled here. Its Czech rule raises TypeError.
+# The languages for which we use sacremoses' rules. Its English rule mistakes 'free' in single
+# quotes for a contraction; we handle apostrophes ourselves. Its Czech rule raises TypeError.
 _MOSES_LANGUAGES = frozenset({"fr", "it", "ga", "fi", "ko"})
 
 
 class SpacyWords:
-    """Splits lines into words by the spaCy rules of a language ('xx': general), and joins words.
+    """A splitter of lines into words that can also join them again.
 
-    How words are joined depends on ``language``, that of the text. Raises ConfigError if spaCy does
-    not support the rules, or needs another package for them.
+    ``rules`` is the language of the spaCy rules for splitting ('xx': general rules). ``language``
+    is the language of the text; the rules for joining depend on it. ConfigError is raised if spaCy
+    does not support ``rules``, or needs another package for them.
     """
 
     def __init__(self, rules: str, language: str, lowercase: bool) -> None:
@@ -149,26 +143,26 @@ class SpacyWords:
     def split(self, line: str) -> list[str]:
         """Split a line into words, punctuation marks included; white space is dropped.
 
-        More than 256 characters without white space are first cut every 256.
+        More than 256 characters without white space are first cut after every 256.
         """
         words = [word for word in self._cut(_TOO_LONG.sub(r"\g<0> ", line)) if not word.isspace()]
-        # Not before, as the rules look at case: "U.S." and "end.The" are split correctly only as
-        # they were written.
+        # Only now, because the rules look at case: they split "U.S." and "end.The" correctly only
+        # in their original spelling.
         return [word.lower() for word in words] if self._lowercase else words
 
     def _cut(self, text: str) -> list[str]:
-        # spaCy never frees a string that it has seen. A pipeline that has seen many is replaced, so
-        # that a file of any length is split in constant memory.
+        # spaCy never frees a string that it has seen. To split files of any length in constant
+        # memory, replace a pipeline that has seen many strings.
         if len(self._pipeline.vocab.strings) > _MAX_STRINGS:
             self._pipeline = _create_pipeline(self._rules)
         return [token.text for token in self._pipeline.tokenizer(text)]
 
     def count(self, lines: Iterable[str]) -> Counter[str]:
-        """Count each word in lines, in order of first appearance."""
+        """Count each word of the lines, in order of first appearance."""
         return Counter(chain.from_iterable(map(self.split, lines)))
 
     def join(self, words: Sequence[str]) -> str:
-        """Return words as text, on one line: the reverse of ``split``, as far as words tell."""
+        """Return words as text on one line: the reverse of ``split``, as far as possible."""
         if not words:
             return ""
         closed = self._find_inner_gaps(words) | _find_quote_gaps(words, self._language)
@@ -186,17 +180,17 @@ class SpacyWords:
 
             known = self._language in _MOSES_LANGUAGES
             self._moses = MosesDetokenizer(self._language if known else "xx")
-        # No unescaping: a text's own '&lt;' stays as it is.
+        # Do not unescape: '&lt;' in a text must stay as it is.
         text = str(self._moses.detokenize(pieces, unescape=False))
         return text.replace(_INNER_SPACE, " ")
 
     def _find_inner_gaps(self, words: Sequence[str]) -> set[int]:
-        """Return the gaps (gap n is before word n) where the rules split one written word.
+        """Return the gaps (gap n is before word n) where the rules probably split a written word.
 
-        Joined, such parts are split in the same places again. "can not" and " - " look alike, but
-        are rarer than "cannot" and "T-shirt".
+        The rules must split the joined parts in the same place again. This finds gaps in "can not"
+        and " - " too, which are wrong, but rarer than those in "cannot" and "T-shirt".
         """
-        # An unknown word takes hyphens and endings like any other.
+        # An unknown word can have hyphens and endings like any other word.
         words = ["x" if word == SPECIALS[UNK_ID] else word for word in words]
         gaps = set()
         for gap in range(1, len(words)):
@@ -219,14 +213,14 @@ def _create_pipeline(language: str) -> "Language":
     except (ImportError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise ConfigError(
-            f"tokenizer: spaCy cannot cut words by the rules of '{language}' here; set "
+            f"tokenizer: spaCy cannot use its rules for '{language}' here; set "
             "tokenizer.src_rules or tokenizer.tgt_rules to another language ('xx': general rules), "
             f"or tokenizer.kind to sentencepiece (spaCy: {reason})"
         ) from error
 
 
 class WordsSide(BaseModel):
-    """How a side's text is cut into words, and words are joined."""
+    """The rules and the language by which one side's text is split into words and joined again."""
 
     model_config = ConfigDict(strict=True)
 
@@ -262,14 +256,14 @@ class Manifest(TokenizerManifest):
             )
             if len(vocabulary) == len(SPECIALS):
                 raise ConfigError(
-                    f"tokenizer.min_freq: no word is seen {config.min_freq} times for "
-                    f"{cls.file_name(side)}; set a lower one"
+                    f"tokenizer.min_freq: no word for {cls.file_name(side)} occurs "
+                    f"{config.min_freq} times; set a lower number"
                 )
             models.append((side, vocabulary.dump().encode()))
         return cls.write(models, directory, config.lowercase, text.sha256, **sides)
 
 
-# Closing quotation marks, by the opening one.
+# The closing quotation marks for each opening one.
 _CLOSING_QUOTES = {'"': '"', "'": "'", "„": "“”", "“": "”“", "”": "”“", "‚": "‘’", "‘": "’"}
 _CLOSING_QUOTES |= {"«": "»", "»": "«", "‹": "›", "›": "‹"}
 _CLOSING_PUNCTUATION = frozenset(",.?!:;%)]}…")
@@ -289,7 +283,7 @@ def _is_of_word(character: str) -> bool:
 
 
 def _is_unit_of_money(words: Sequence[str], place: int) -> bool:
-    """Return whether a sign follows its amount, "3,50 €"; sacremoses expects "$20"."""
+    """Return whether a currency sign follows its amount: "3,50 €"; sacremoses expects "$20"."""
     sign = words[place]
     if len(sign) != 1 or unicodedata.category(sign) != "Sc" or not words[place - 1][-1].isdigit():
         return False
@@ -297,19 +291,19 @@ def _is_unit_of_money(words: Sequence[str], place: int) -> bool:
 
 
 def _find_quote_gaps(words: Sequence[str], language: str) -> set[int]:
-    """Return the gaps next to quotation marks, on the inside, and to apostrophes."""
+    """Return the gaps inside quotation marks, next to them, and the gaps before apostrophes."""
     opened: list[int] = []
     paired: set[int] = set()
     gaps: set[int] = set()
     for place, word in enumerate(words):
         if language == "fr" and word in "«»":
-            continue  # French writes spaces within these
+            continue  # French has spaces inside these
         partner = next((p for p in reversed(opened) if word in _CLOSING_QUOTES[words[p]]), None)
         if partner is None:
             if word in _CLOSING_QUOTES:
                 opened.append(place)
         else:
-            # Further punctuation marks within, next to these, have no spaces either.
+            # Other punctuation marks inside, next to these, have no spaces either.
             after, before = partner + 1, place
             gaps |= {after, before}
             while words[after] in _OPENING_PUNCTUATION and after + 1 < len(words):
@@ -321,7 +315,7 @@ def _find_quote_gaps(words: Sequence[str], language: str) -> set[int]:
             paired |= {partner, place}
             del opened[opened.index(partner) :]
     for place in range(1, len(words)):
-        # "the boys' room", "Maus' Nase": no quotation mark
+        # In "the boys' room" and "Maus' Nase", the apostrophe is not a quotation mark.
         is_genitive = words[place] in ("'", "’") and words[place - 1][-1] in "sxz"
         if is_genitive and place not in paired:
             gaps.add(place)

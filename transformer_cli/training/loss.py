@@ -1,8 +1,8 @@
-"""The loss and its gradients, of a batch and of a whole optimizer step.
+"""The loss and its gradients, for a batch and for a whole optimizer step.
 
-The loss is label-smoothed cross-entropy, exactly as the paper's authors define it, in closed form;
-optionally with the divergence between two forward passes over a batch (R-Drop). A step takes all
-its batches, on all ranks, in parts that fit.
+The loss is label-smoothed cross-entropy in closed form, exactly as the paper's authors define it.
+Optionally, the divergence between two forward passes over a batch is added (R-Drop). All ranks
+share the batches of a step; a single process splits batches that do not fit into memory.
 """
 
 import math
@@ -23,7 +23,7 @@ from transformer_cli.model.device import empty_cache
 from transformer_cli.model.linear import autocast, compute_dtype, linear_no_grad
 from transformer_cli.model.transformer import Transformer
 
-# Logits computed at a time: few enough on a CPU to stay in its caches.
+# Number of logits computed at a time; on a CPU, they fit into its caches.
 _CHUNK_ELEMENTS = {"cpu": 1 << 22, "cuda": 1 << 27, "mps": 1 << 25}
 
 
@@ -31,14 +31,14 @@ _TINY = torch.finfo(torch.float32).tiny
 
 
 class Losses(NamedTuple):
-    """Sums over target tokens, padding excluded, in nats.
+    """The losses of a batch in nats, summed over target tokens, without padding.
 
-    With two forward passes (R-Drop) each token counts once, by the mean of both.
+    With two forward passes (R-Drop), each token counts once, with the mean of both passes.
     """
 
     loss: Float[Tensor, ""]  # the label-smoothed loss, which training minimises
     nll_loss: Float[Tensor, ""]
-    """Negative log-likelihood of the true tokens, without gradient: for perplexity."""
+    """Negative log-likelihood of the true tokens, without gradient; used for perplexity."""
 
 
 def label_smoothed_loss(
@@ -51,18 +51,19 @@ def label_smoothed_loss(
 ) -> Losses:
     """Return the KL divergence of the model's distribution from the smoothed target, summed.
 
-    The target gives the true token 1 - smoothing, every other token but padding
-    smoothing / (V - 2), and padding nothing (Vaswani et al. 2017, section 5.4, after Szegedy et
-    al. 2015). That dense target is never materialised, and neither are the logits of a whole
-    batch: they are computed, turned into gradients and freed some rows at a time.
+    The target gives the true token 1 - smoothing, padding 0, and every other token
+    smoothing / (V - 2), where V is the size of the vocabulary (Vaswani et al. 2017, section 5.4,
+    after Szegedy et al. 2015). Neither this dense target nor the logits of a whole batch are ever
+    in memory: the function computes the logits of some rows, turns them into gradients, frees them,
+    and goes on to the next rows.
 
-    With ``rdrop_alpha``, ``hidden_states`` are those of two forward passes with different dropout,
-    stacked: all rows, then all rows again. The loss is then the mean of both passes' loss plus
-    rdrop_alpha / 2 times the mean of the two KL divergences between them. That is half of equation
-    4 of Liang et al. 2021, "R-Drop" (arXiv 2106.14448), whose alpha this is.
+    With ``rdrop_alpha``, ``hidden_states`` come from two forward passes with different dropout: all
+    rows of the first pass, then all rows of the second. The loss is then the mean of the losses of
+    both passes, plus rdrop_alpha / 2 times the mean of the two KL divergences between them. This is
+    half of equation 4 of Liang et al. 2021, "R-Drop" (arXiv 2106.14448), with the same alpha.
 
-    ``output`` is a layer to at least 3 tokens, with a bias; under autocast its matmuls run in
-    autocast's dtype. Positions of ``tgt_out`` that hold ``pad_id`` do not count.
+    ``output`` is a layer with a bias and at least 3 tokens; under autocast its matmuls run in
+    autocast's dtype. Positions where ``tgt_out`` is ``pad_id`` do not count.
     """
     dtype = compute_dtype(hidden_states)
     # Autocast would return a float32 softmax, which the next matmul would cast down again.
@@ -81,10 +82,11 @@ def label_smoothed_loss(
 
 
 class _LabelSmoothedLoss(torch.autograd.Function):
-    """The loss, whose gradients are computed in the forward pass.
+    """The loss, which computes its gradients in the forward pass.
 
-    The gradient by a logit is the softmax minus the target. The target's uniform part is the same
-    for all tokens but padding, so its gradient is added to their sums, not to every logit.
+    The gradient with respect to a logit is the softmax minus the target. The uniform part of the
+    target is the same for all tokens but padding, so its gradient is added to sums, not to every
+    logit.
     """
 
     @staticmethod
@@ -108,14 +110,14 @@ class _LabelSmoothedLoss(torch.autograd.Function):
         weight_sum, bias_sum = weight.sum(dim=0) - weight[pad_id], bias.sum() - bias[pad_id]
         loss, nll_loss = hidden_states.new_zeros(()), hidden_states.new_zeros(())
         grad_hidden = torch.empty_like(hidden_states)
-        # Transposed, as its parts come out of the matmul: adding across strides is slow. The
-        # weight is frozen if it is tied to a frozen embedding.
+        # Transposed like the parts that the matmul returns, as adding across strides is slow. The
+        # weight has no gradient if it is tied to a frozen embedding.
         grad_weight = None
         if ctx.needs_input_grad[1]:
             grad_weight = torch.zeros_like(weight.t(), memory_format=torch.contiguous_format)
         grad_bias = torch.zeros_like(bias)
         for rows in _chunks(len(targets), passes * tgt_size, hidden_states.device):
-            # The rows of the first pass, then the same rows of the second.
+            # These are the rows of the first pass, then the same rows of the second.
             hidden = hidden_states[:, rows].flatten(0, 1)
             real_rows = real[rows].repeat(passes)
             true_tokens = targets[rows].repeat(passes)
@@ -123,8 +125,8 @@ class _LabelSmoothedLoss(torch.autograd.Function):
             probabilities = logits.softmax(dim=1)
             true_logits = logits.gather(1, true_tokens[:, None])[:, 0]
             true_probabilities = probabilities.gather(1, true_tokens[:, None])[:, 0].to(real.dtype)
-            # Of a model that diverges it underflows, and its loss is then more than is said here; a
-            # sum of exponentials would be one more pass over all.
+            # If a model diverges, this underflows, and its real loss is higher than the result. To
+            # avoid that, a sum of exponentials would need another pass over all logits.
             true_log_probs = true_probabilities.clamp_min(_TINY).log()
             log_sum = true_logits - true_log_probs
             sum_log_probs = hidden @ weight_sum + bias_sum - (tgt_size - 1) * log_sum
@@ -139,13 +141,13 @@ class _LabelSmoothedLoss(torch.autograd.Function):
             grad_rows = linear_no_grad(gradient, cast_weight.t())
             grad_hidden[:, rows] = grad_rows.view_as(hidden_states[:, rows])
             if grad_weight is not None:
-                # Transposed: oneDNN copies the first of two transposed operands, the small one.
+                # oneDNN copies the first of two transposed operands, so this is the small one.
                 real_rows_hidden = real_hidden[:, rows].flatten(0, 1).to(dtype)
                 grad_weight += linear_no_grad(real_rows_hidden.t(), gradient.t())
             grad_bias += real_rows[None].to(dtype).mm(gradient)[0]
         grad_hidden.sub_(uniform * weight_sum).mul_(real[:, None])
-        # The gradients of the target's uniform part. A padding row is zeroed, not assigned, which
-        # would copy the number from the host, and so wait for a GPU.
+        # These are the gradients of the target's uniform part. Assigning 0 to the padding row would
+        # copy the number to a GPU and wait for it; ``zero_`` does not.
         uniform_row = torch.full_like(grad_bias, uniform)
         uniform_row[pad_id].zero_()
         grad_bias -= uniform_row * (passes * real.sum())
@@ -179,9 +181,9 @@ def _rdrop_divergence(
 ) -> tuple[Float[Tensor, " token"], Float[Tensor, "row tgt_size"]]:
     """Return the weighted divergence of two passes, and its gradient plus ``probabilities``.
 
-    With p and q their distributions and d the first pass' logits minus the second's,
-    KL(p || q) + KL(q || p) = E_p[d] - E_q[d]: the normalisers cancel. Its gradient by the first
-    pass' logits is p (d - E_p[d] + 1) - q, by the second's q (E_q[d] - d + 1) - p.
+    Let p and q be the distributions of the passes, and d the first pass' logits minus the second's.
+    Then KL(p || q) + KL(q || p) = E_p[d] - E_q[d], because the normalisers cancel. The gradient is
+    p (d - E_p[d] + 1) - q for the first pass' logits, and q (E_q[d] - d + 1) - p for the second's.
     """
     first, second = logits.chunk(2)
     p, q = probabilities.chunk(2)
@@ -189,7 +191,7 @@ def _rdrop_divergence(
     difference = first - second
     mean_p = (p * difference).sum(dim=1, keepdim=True)
     mean_q = (q * difference).sum(dim=1, keepdim=True)
-    # In place: allocating this much memory costs as much as writing it.
+    # In place, because allocating this much memory takes as long as writing it.
     gradient = torch.empty_like(probabilities)
     by_first, by_second = gradient.chunk(2)
     torch.mul(p, 1.0 + half - half * mean_p, out=by_first)
@@ -200,7 +202,7 @@ def _rdrop_divergence(
 
 
 def _target_entropy(smoothing: float, tgt_size: int) -> float:
-    """Return the entropy of the smoothed target, the minimum of the cross-entropy."""
+    """Return the entropy of the smoothed target, which is the lowest possible cross-entropy."""
     entropy = -(1.0 - smoothing) * math.log(1.0 - smoothing)
     if smoothing > 0.0:
         entropy -= smoothing * math.log(smoothing / (tgt_size - 2))
@@ -208,7 +210,7 @@ def _target_entropy(smoothing: float, tgt_size: int) -> float:
 
 
 class GradientAccumulator:
-    """Accumulate a step's gradients in the model's parameters, the same ones on all ranks."""
+    """An accumulator of a step's gradients in the model's parameters, the same on all ranks."""
 
     def __init__(
         self,
@@ -227,14 +229,14 @@ class GradientAccumulator:
         self._criterion = ranks.wrap(_ModelWithLoss(model, config))
 
     def accumulate(self, step: int, batches: Sequence[Batch], tgt_tokens: int) -> Losses:
-        """Run forward and backward of this rank's batches; return its losses, summed over tokens.
+        """Run forward and backward on this rank's batches; return its losses, summed over tokens.
 
-        The gradients are those of the mean loss per target token, of which the step has
-        ``tgt_tokens`` on all ranks. There may be no batch at an epoch's end.
+        The gradients are of the mean loss per target token; all ranks have ``tgt_tokens`` of them
+        in this step. At the end of an epoch, a rank may have no batch.
 
-        Out of memory, each batch is split into twice as many micro-batches from then on; the step
-        is the same but for dropout's draws. Several ranks cannot do so, since the others are
-        already waiting for this one's gradients.
+        If memory runs out, each batch is split into twice as many micro-batches from then on. Only
+        what dropout draws changes. Several ranks cannot do this, because the other ranks are
+        already waiting for this rank's gradients.
         """
         while True:
             try:
@@ -244,7 +246,7 @@ class GradientAccumulator:
                 can_split = self._ranks.size == 1 and self.micro_batches < max_rows
                 if not (can_split and is_out_of_memory(error)):
                     raise
-            # Outside the handler, so that the traceback no longer holds memory.
+            # This is outside the handler, so that the traceback no longer holds memory.
             self.micro_batches *= 2
             self._model.zero_grad()
             empty_cache()
@@ -252,21 +254,21 @@ class GradientAccumulator:
     def _accumulate(self, step: int, batches: Sequence[Batch], tgt_tokens: int) -> Losses:
         loss = torch.zeros((), device=self._device)
         nll_loss = torch.zeros((), device=self._device)
-        # Gradients are averaged over the ranks; their sum is wanted.
+        # The ranks average their gradients, but we need the sum.
         share = tgt_tokens / self._ranks.size
-        # Every rank has to take part in each step.
+        # Every rank must take part in each step.
         batches = batches or [make_dummy_batch()]
         for index, batch in enumerate(batches):
-            # Draws are a function of the seed, the step and the batch's index in it, whatever came
-            # before and whichever rank draws. They are mixed into 32 bits, since torch's CPU
-            # generator ignores the others.
+            # Random draws depend only on the seed, the step and the batch's index in it, not on
+            # earlier draws or on the rank. The numbers are mixed into 32 bits, because torch's CPU
+            # generator ignores all others.
             source = [self._seed, step, self._ranks.rank + index * self._ranks.size]
             torch.manual_seed(int(np.random.SeedSequence(source).generate_state(1)[0]))
             size = -(-batch.shape[0] // self.micro_batches)
             for start in range(0, batch.shape[0], size):
                 is_last = index == len(batches) - 1 and start + size >= batch.shape[0]
                 part = batch.select(slice(start, start + size)) if self.micro_batches > 1 else batch
-                # Ranks exchange gradients once a step.
+                # Ranks exchange gradients once per step.
                 with nullcontext() if is_last else self._ranks.no_sync(self._criterion):
                     losses = self._run(part, share)
                 loss += losses.loss
@@ -283,7 +285,7 @@ class GradientAccumulator:
 
 
 class _ModelWithLoss(nn.Module):
-    """The model with its loss: the module that several ranks wrap."""
+    """The model with its loss, as one module that ``Ranks.wrap`` can wrap."""
 
     def __init__(self, model: Transformer, config: TrainingConfig) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
-"""The update of the weights: a registry of optimizers.
+"""The update of the weights, and a registry of optimizers.
 
-Around every optimizer: clipping, the average of the weights, and skipped non-finite steps.
+Every optimizer gets gradient clipping, an average of the weights, and skipping of non-finite steps.
 """
 
 import math
@@ -18,14 +18,14 @@ from transformer_cli.training.loss import Losses
 
 
 class OptimizerKind(NamedTuple):
-    """An optimizer that ``training.optimizer`` may name."""
+    """A kind of optimizer that ``training.optimizer`` may name."""
 
     build: Callable[[list[nn.Parameter], TrainingConfig], torch.optim.Optimizer]
-    """Builds it for some weights; ``Optimizer.step`` sets the learning rate."""
+    """Builds the optimizer for some weights; ``Optimizer.step`` sets the learning rate."""
     state: tuple[str, ...]
-    """Its tensors of each weight, as torch calls them; a checkpoint has them by these names."""
+    """Torch's names of the tensors that it keeps for each weight; checkpoints use them too."""
     updates: Callable[[str, Tensor], bool] = lambda name, weight: True
-    """Whether it updates the weight of a name; Adam updates the others."""
+    """Whether it updates the weight with this name; Adam updates the others."""
 
 
 def _build_adam(weights: list[nn.Parameter], config: TrainingConfig) -> torch.optim.Optimizer:
@@ -33,8 +33,8 @@ def _build_adam(weights: list[nn.Parameter], config: TrainingConfig) -> torch.op
 
 
 def _build_muon(weights: list[nn.Parameter], config: TrainingConfig) -> torch.optim.Optimizer:
-    # Scaled so that updates are as large as Adam's: one schedule serves both (Liu et al. 2025,
-    # arXiv 2502.16982). Adam has no weight decay here, so Muon has none.
+    # Updates are scaled to be as large as Adam's, so one schedule works for both (Liu et al. 2025,
+    # arXiv 2502.16982). Adam has no weight decay here, so Muon has none either.
     return torch.optim.Muon(
         weights,
         lr=0.0,
@@ -55,13 +55,13 @@ OPTIMIZERS = {
 
 
 def kind_of(config: TrainingConfig, name: str, weight: Tensor) -> OptimizerKind:
-    """Return the optimizer that updates a weight."""
+    """Return the kind of optimizer that updates a weight."""
     chosen = OPTIMIZERS[config.optimizer]
     return chosen if chosen.updates(name, weight) else OPTIMIZERS["adam"]
 
 
 class _Part(NamedTuple):
-    """An optimizer with the weights that it updates, by name."""
+    """An optimizer and the weights that it updates, by name."""
 
     kind: OptimizerKind
     optimizer: torch.optim.Optimizer
@@ -70,23 +70,23 @@ class _Part(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Update:
-    """What the host reads of a step: this rank's losses, and whether the weights were updated."""
+    """The result of an update: this rank's losses, and whether the weights have changed."""
 
-    loss: float  # what training minimises, summed over target tokens
-    nll_loss: float  # negative log-likelihood, summed likewise
+    loss: float  # the loss that training minimises, summed over target tokens
+    nll_loss: float  # negative log-likelihood, summed over target tokens
     loss_on_all_ranks: float
     gradient_norm: float  # before clipping
     is_finite: bool
-    """Whether loss and gradient are finite on all ranks; otherwise no weight has changed, and this
+    """Whether loss and gradient are finite on all ranks. If not, no weight has changed, and this
     rank's losses count as zero."""
 
 
 class Optimizer:
-    """Updates the weights from their gradients, and the average from the weights.
+    """An optimizer that updates the weights from gradients, and then their average.
 
-    ``eval_model`` gets the average, and is the model itself if there is none. The average is a
-    moving one (``ema_decay``); a subclass that an extension provides as ``average`` has another.
-    Frozen weights have no gradient, no state, and no average but themselves.
+    ``eval_model`` holds the average; without an average, it is the model itself. This class has a
+    moving average (``ema_decay``); extensions may provide subclasses with other averages, as
+    ``average``. Frozen weights have no gradient and no state, and are their own average.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Optimizer:
                 self._parts.append(_Part(kind, kind.build([*own.values()], config), own))
 
     def prepare(self) -> None:
-        """Allocate the state before the first step, so that what does not fit later is a batch."""
+        """Allocate the state before the first step, so that later only a batch can be too large."""
         for kind, optimizer, weights in self._parts:
             for weight in weights.values():
                 if weight not in optimizer.state:
@@ -122,13 +122,13 @@ class Optimizer:
                     optimizer.state[weight] = {"step": step, **tensors}
 
     def step(self, losses: Losses, step: int, rate: float) -> Update:
-        """Update the weights at a learning rate, and zero the gradients.
+        """Update the weights with a learning rate, and zero the gradients.
 
-        If the loss or the gradient is not finite on some rank, no rank updates anything.
+        If the loss or the gradient is not finite on any rank, no rank updates anything.
         """
         gradients = [weight.grad for weight in self._weights if weight.grad is not None]
         norm = nn.utils.get_total_norm(gradients)
-        # The one time in a step that the host waits for a GPU.
+        # This is the only place in a step where the CPU waits for a GPU.
         loss, nll_loss, norm_read = torch.stack((*losses, norm)).tolist()
         is_finite, loss_of_all = math.isfinite(loss) and math.isfinite(norm_read), loss
         if self._ranks.size > 1:
@@ -142,7 +142,7 @@ class Optimizer:
                     group["lr"] = rate
                 part.optimizer.step()
             if self._config.ema_decay is not None:
-                # Early on, a lower decay, so that the initial weights are forgotten.
+                # The decay is lower at first, so that the initial weights lose their influence.
                 decay = min(self._config.ema_decay, (1 + step) / (10 + step))
                 torch._foreach_lerp_(self._averages, [*self._trained.values()], 1.0 - decay)
         for part in self._parts:
@@ -158,12 +158,12 @@ class Optimizer:
         )
 
     def update_average(self) -> None:
-        """Compute the average before it is read, where no step updates it."""
+        """Bring the average up to date before it is read; here, each step does so already."""
 
     def state(self) -> dict[str, Tensor]:
         """Return the state by kind and weight.
 
-        With an average, which is the checkpoint's model, also the trained weights.
+        If the checkpoint's model is an average, the state also has the trained weights.
         """
         self.prepare()
         state = {
@@ -177,10 +177,10 @@ class Optimizer:
         return state
 
     def load_state(self, state: Mapping[str, Tensor], updates: int) -> None:
-        """Restore ``state`` after so many updates.
+        """Restore ``state``, saved after this number of ``updates``.
 
         Raises:
-            KeyError, RuntimeError, CheckpointError: it is the state of another model.
+            KeyError, RuntimeError, CheckpointError: the state is of another model.
         """
         self.prepare()
         if self._averages:
@@ -195,6 +195,6 @@ class Optimizer:
 
 
 def last_step(training: TrainingConfig, steps_per_epoch: int) -> int:
-    """Return the last step of a training."""
+    """Return the number of the last training step."""
     steps = training.epochs * steps_per_epoch
     return min(steps, training.max_steps or steps)

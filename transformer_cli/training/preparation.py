@@ -1,7 +1,7 @@
-"""Set a training up: begin its run, check its text, learn tokenizers, encode, build the trainer.
+"""Set up training: begin the run, check and encode the text, learn tokenizers, build the trainer.
 
-One process of each run prepares what is missing, and has the run's lock meanwhile; the others wait,
-and open what it has made. A dry run does so in a temporary copy of the run's data.
+The main process holds the run's lock and prepares the missing data. The other processes wait, and
+then open the result. A dry run does this in a temporary copy of the run's data.
 """
 
 import shutil
@@ -60,19 +60,19 @@ from transformer_cli.text.protocol import PAD_ID, Tokenizers
 from transformer_cli.training.trainer import Trainer
 
 _CHANGES = ("words", "subwords", "rows")
-"""What augmentations change, in their order; each names one of these in its manifest."""
+"""The kinds of changes that augmentations make, in the order in which they are applied."""
 
 
 @dataclass(frozen=True)
 class TrainRequest:
-    """What to train and where."""
+    """What to train, and where."""
 
     config: Config
     run: RunDirectory
-    overwrite: bool  # whether to rename an earlier run, and start again
-    extras: Sequence[object]  # options of extensions, which checks of the text may know
-    open_executor: OpenExecutor  # of what reads its text
-    is_dry: bool = False  # whether nothing is written to the run
+    overwrite: bool  # whether to rename an earlier run and start again
+    extras: Sequence[object]  # options of extensions; checks of the text may use them
+    open_executor: OpenExecutor  # opens the executor that reads the text
+    is_dry: bool = False  # whether to write nothing to the run
 
 
 @dataclass(frozen=True)
@@ -86,13 +86,13 @@ class Texts:
 
 @dataclass(frozen=True)
 class PreparedData:
-    """A run's texts, its tokenizers, and the texts as token ids."""
+    """A run's texts and tokenizers, and the texts as token ids."""
 
     texts: Texts
     tokenizers: Tokenizers
     train: EncodedStore
     pairs: ShardedStore
-    """Those of ``train`` that are not longer than ``training.max_length``."""
+    """The pairs of ``train`` that are not longer than ``training.max_length``."""
     val: EncodedText
 
     @property
@@ -103,7 +103,7 @@ class PreparedData:
 
 @contextmanager
 def open_data(request: TrainRequest, ranks: Ranks) -> Iterator[PreparedData]:
-    """Yield the prepared data; on the main process, hold the run's lock meanwhile."""
+    """Yield the prepared data; the main process holds the run's lock inside the block."""
     with ExitStack() as stack:
         run, data = request.run, None
         if ranks.is_main:
@@ -115,12 +115,12 @@ def open_data(request: TrainRequest, ranks: Ranks) -> Iterator[PreparedData]:
 
 
 def _prepare(request: TrainRequest, stack: ExitStack) -> tuple[RunDirectory, PreparedData]:
-    """Begin the run, or a trial that ends with ``stack``, and prepare the data that it lacks."""
+    """Begin the run, or a trial that ends with ``stack``, and prepare its missing data."""
     config, run = request.config, request.run
     check_init(config, run, request.overwrite)
     is_kept = open_kind(config.data).keeps_text
-    with request.open_executor() as executor:  # closed before the model needs its memory
-        # If possible before an earlier run is renamed: the text may be refused.
+    with request.open_executor() as executor:  # closed before the model needs the memory
+        # If possible, check the text before renaming an earlier run: the check may fail.
         texts = None if is_kept else check_texts(request, run, executor)
         if request.is_dry:
             run = stack.enter_context(_open_trial(request))
@@ -135,7 +135,7 @@ def _prepare(request: TrainRequest, stack: ExitStack) -> tuple[RunDirectory, Pre
 
 @contextmanager
 def _open_trial(request: TrainRequest) -> Iterator[RunDirectory]:
-    """Yield a temporary run, with copies of the data that the run would be resumed with."""
+    """Yield a temporary run, with copies of the data that a resumed run would use."""
     run, config = request.run, request.config
     with tempfile.TemporaryDirectory(prefix="transformer-cli-") as temporary:
         trial = RunDirectory(Path(temporary))
@@ -146,8 +146,8 @@ def _open_trial(request: TrainRequest) -> Iterator[RunDirectory]:
                 for data in filter(Path.is_dir, (run.corpus, run.tokenizer, run.encoded)):
                     try:
                         shutil.copytree(data, trial.path / data.name)
-                    except OSError as error:  # shutil's own has a list of all that failed
-                        problem = f"cannot be copied to {trial.path}; make room there"
+                    except OSError as error:  # shutil's error lists every file that failed
+                        problem = f"cannot be copied to {trial.path}; free space there"
                         raise RunError(f"{data}: {problem}, or set TMPDIR") from error
         yield trial
 
@@ -156,7 +156,7 @@ def _open_trial(request: TrainRequest) -> Iterator[RunDirectory]:
 
 
 def prepare_text(data: DataConfig, run: RunDirectory, executor: Executor | None = None) -> None:
-    """Write the text that the locked run keeps of its own, if the data's kind needs that."""
+    """Write the run's own copy of the text, if the kind of data needs one; lock the run before."""
     is_begun = run.has_checkpoints
     clear = partial(run.remove_data, run.corpus)
     try:
@@ -166,25 +166,25 @@ def prepare_text(data: DataConfig, run: RunDirectory, executor: Executor | None 
 
 
 class ExperimentCheck(Protocol):
-    """Checks the text of an experiment. Any method may refuse it by a CorpusError."""
+    """A check of an experiment's text. Any method may reject the text with a CorpusError."""
 
     notes: list[str]
-    """Warnings, a line each, which begin with a split's name and a colon."""
+    """Warnings of one line each, which start with the name of a split and a colon."""
 
     def check_scored(self) -> None:
-        """Check the texts that are not trained on."""
+        """Check the validation and test splits."""
 
     def conclude(self, text_sha256: str, is_known: bool, executor: Executor) -> None:
-        """Check the training text unless it ``is_known`` from before, by tasks of ``executor``."""
+        """Check the training text with ``executor``, unless it ``is_known`` from before."""
 
 
 def check_texts(request: TrainRequest, run: RunDirectory, executor: Executor) -> Texts:
-    """Read an experiment's texts, some of which ``run`` may keep, and have them checked.
+    """Read an experiment's texts, some of which ``run`` may keep, and let extensions check them.
 
-    An extension checks them by an entry of the interface ``text_check``, whose ``load`` returns an
-    ``ExperimentCheck`` given the data, the place of its text, the training texts by name,
-    ``extras``, which are the options of extensions, and ``is_begun``, whether there are
-    checkpoints.
+    An extension adds a check by an entry of the interface ``text_check``. Its ``load`` names a
+    function that returns an ``ExperimentCheck``. The arguments are the data, the place of its text,
+    the training texts by name, ``extras`` (the options of extensions) and ``is_begun`` (whether
+    there are checkpoints).
     """
     data, place = request.config.data, run.text_place
     is_begun = not request.overwrite and run.has_checkpoints
@@ -213,11 +213,11 @@ def check_texts(request: TrainRequest, run: RunDirectory, executor: Executor) ->
 
 
 def read_val(data: DataConfig, train: StreamedText, place: Path | None = None) -> Texts:
-    """Read the validation split, perhaps from ``place``; return it with the training text."""
+    """Return the training text with the validation split, which may be read from ``place``."""
     val, blank_in_val = without_blank_pairs(load_split(data, "val", place))
     for name, pairs in (("train", len(train)), ("val", len(val))):
         if not pairs:
-            raise CorpusError(f"split '{name}': every pair has a blank side; nothing is left of it")
+            raise CorpusError(f"split '{name}': every pair has a blank side; add pairs with text")
     return Texts(train, val, blank_in_val)
 
 
@@ -227,7 +227,7 @@ def read_val(data: DataConfig, train: StreamedText, place: Path | None = None) -
 def prepare_data(
     config: Config, texts: Texts, run: RunDirectory, executor: Executor | None = None
 ) -> PreparedData:
-    """Learn or copy tokenizers and encode the training text unless the run has them; encode val."""
+    """Learn or copy tokenizers and encode the text, unless the run has them; always encode val."""
     tokenizers = _prepare_tokenizers(config, run, texts.train)
     try:
         _encode(texts.train, run, tokenizers, executor or SerialExecutor())
@@ -253,7 +253,7 @@ def _encode(
 
 
 def open_prepared_data(config: Config, run: RunDirectory) -> PreparedData:
-    """Open prepared data, without a lock, without writing, and without reading it all again."""
+    """Open prepared data without a lock, without writing, and without reading all of it."""
     place, stats = run.text_place, read_stats(run.encoded)
     if stats is None or not run.tokenizer.is_dir():
         raise _no_data(run)
@@ -263,7 +263,7 @@ def open_prepared_data(config: Config, run: RunDirectory) -> PreparedData:
 
 
 def _open(config: Config, run: RunDirectory, texts: Texts, tokenizers: Tokenizers) -> PreparedData:
-    """Open what a run has of its texts, encode val, and choose the pairs to train on."""
+    """Open a run's encoded text, encode val, and choose the pairs to train on."""
     place, stats = run.text_place, texts.train.stats
     if tokenizer.load_manifest(run.tokenizer).learned_from != stats.text_sha256:
         raise _no_data(run)
@@ -278,13 +278,13 @@ def _open(config: Config, run: RunDirectory, texts: Texts, tokenizers: Tokenizer
 
 def _no_data(run: RunDirectory) -> RunError:
     return RunError(
-        f"{run.encoded}: missing, or does not belong to {run.tokenizer}; make both with: "
+        f"{run.encoded}: missing, or does not belong to {run.tokenizer}; make both with "
         "transformer-cli vocab CONFIG"
     )
 
 
 def _prepare_tokenizers(config: Config, run: RunDirectory, text: StreamedText) -> Tokenizers:
-    """Return the run's tokenizers, learned or copied unless it has them."""
+    """Return the run's tokenizers; learn or copy them if it has none that fit."""
     if _can_reuse_tokenizers(config, run, text.stats.text_sha256):
         return tokenizer.load_tokenizers(run.tokenizer)
     if run.tokenizer.is_dir():
@@ -318,7 +318,7 @@ def _can_reuse_tokenizers(config: Config, run: RunDirectory, text_sha256: str) -
             "`run_dir`, or start again with `overwrite`"
         )
     if config.init is not None:
-        # The run that ``init`` names may have been retrained with other tokenizers.
+        # The run in ``init`` may have been trained again with other tokenizers.
         source = RunDirectory(config.init).tokenizer
         return is_of_text and tokenizer.have_same_tokenizers(source, run.tokenizer)
     return is_of_text and manifest.is_made_by(config.tokenizer)
@@ -330,12 +330,12 @@ def _can_reuse_tokenizers(config: Config, run: RunDirectory, text_sha256: str) -
 def build_augmentation(
     config: Config, tokenizers: Tokenizers, store: EncodedStore
 ) -> Augmentation | None:
-    """Return what changes each batch, differently in each epoch; None: nothing does."""
-    # Only settings of extensions ask for any.
+    """Return a function that changes batches, differently in each epoch, or None if none does."""
+    # Only settings of extensions can ask for an augmentation.
     entries = registry.entries("augmentation").values() if find_owners(config) else ()
-    ordered = sorted(entries, key=lambda entry: _CHANGES.index(entry.facts["changes"]))
-    found = (entry.load()(config, tokenizers, store) for entry in ordered)
-    steps: list[Augmentation] = [step for step in found if step is not None]
+    found = [change for entry in entries for change in entry.load()(config, tokenizers, store)]
+    found.sort(key=lambda change: _CHANGES.index(change[0]))
+    steps: list[Augmentation] = [step for _, step in found]
     return reduce(_compose, steps) if steps else None
 
 
@@ -351,11 +351,11 @@ def build_trainer(
     precision: torch.dtype,
     ranks: Ranks,
 ) -> Trainer:
-    """Build the model and its trainer, at step 0; a new run starts from the weights of ``init``."""
+    """Build the model and its trainer at step 0; a new run gets the weights of ``init``, if set."""
     if not data.pairs.num_pairs:
         raise CorpusError(
             f"split 'train': every pair is longer than training.max_length "
-            f"{config.training.max_length} tokens; raise it"
+            f"({config.training.max_length} tokens); raise it"
         )
     model = build_model(config.model, *data.vocab_sizes, PAD_ID, config.seed).to(device)
     if config.init is not None and not run.has_checkpoints:

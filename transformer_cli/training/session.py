@@ -37,14 +37,14 @@ class Validation(NamedTuple):
     """Metrics of the model on the validation split."""
 
     loss: float  # mean negative log-likelihood of a target token
-    scores: Mapping[str, float]  # of greedy translations, by the metric's name
-    tokenize: str = "13a"  # sacreBLEU's name of BLEU's tokenizer
-    select: str = "bleu"  # what the best checkpoint is chosen by
-    samples: Sequence[Mapping[str, str]] = ()  # translations, of the same pairs each time
+    scores: Mapping[str, float]  # scores of greedy translations, by the name of the metric
+    tokenize: str = "13a"  # sacreBLEU's name for BLEU's tokenizer
+    select: str = "bleu"  # the metric that chooses the best checkpoint
+    samples: Sequence[Mapping[str, str]] = ()  # translations of the same pairs each time
 
     @property
     def rank(self) -> float:
-        """What is highest at the best checkpoint."""
+        """The number that is highest at the best checkpoint."""
         return METRICS[self.select].rank({**self.scores, "loss": self.loss}[self.select])
 
 
@@ -52,59 +52,59 @@ ShouldStop = Callable[[], bool]
 
 
 class Validator(Protocol):
-    """Evaluates ``Trainer.eval_model`` on the validation split."""
+    """A function that evaluates ``Trainer.eval_model`` on the validation split."""
 
     @property
     def num_unscored(self) -> int:
-        """Pairs that are too long to be in the validation loss."""
+        """Number of pairs that are too long for the validation loss."""
 
     @property
     def select(self) -> str:
-        """The metric that the best checkpoint is chosen by."""
+        """The metric that chooses the best checkpoint."""
 
     def __call__(self, should_stop: ShouldStop) -> Validation | None:
-        """Return the metrics; None if ``should_stop`` returned true meanwhile."""
+        """Return the metrics, or None if ``should_stop`` returned true during the evaluation."""
 
 
 class Observer:
-    """Watches a training: ``provides["observer"] = {NAME: {"load": CLASS}}`` in a manifest.
+    """An observer of training: ``provides["observer"] = {NAME: {"load": CLASS}}`` in a manifest.
 
-    What it raises once a session has begun, on the main process, becomes a warning, and ends its
-    watch: a training is no worse for lacking it.
+    Once a session has begun, only the main process calls it. If it then raises an error, the
+    program prints a warning and stops calling it, but training goes on.
     """
 
     writes = ""
-    """The file or directory of the run that it writes, for the warning."""
+    """The file or directory of the run that it writes; the warning names it."""
 
     def check(
         self, config: Config, vocab_sizes: tuple[int, int] | None, device: device, ranks: Ranks
     ) -> None:
-        """Raise a ``ConfigError`` if ``config`` cannot be trained here; each rank asks.
+        """Raise a ``ConfigError`` if ``config`` cannot be trained here; every rank calls this.
 
         ``vocab_sizes`` is None before any text is read.
         """
 
     def rows(self, planned: "PlannedTraining") -> "Iterable[Row]":
-        """Return rows for the summary before a training."""
+        """Return rows for the summary before training."""
         return ()
 
     def on_begin(self, run: RunDirectory, step: int, start_time: float) -> None:
-        """Take note that a session begins at a step.
+        """Handle the start of a session at a step.
 
-        ``start_time`` is when the training began, less all pauses, in seconds since 1970.
+        ``start_time`` is the current time minus the training time so far, in seconds since 1970.
         """
 
     def on_record(self, record: metrics_log.Record) -> None:
-        """Take a record, once it is in metrics.jsonl."""
+        """Handle a record that has just been written to metrics.jsonl."""
 
     def on_end(self) -> None:
-        """Take note that the session has ended, with a checkpoint."""
+        """Handle the end of a session, after its last checkpoint."""
 
 
 class Session:
-    """One run's training, from its newest intact checkpoint to its end.
+    """The training of one run, from its newest intact checkpoint to the end.
 
-    All ranks run the same session; only the main process writes, and has ``observers``.
+    All ranks run the same session. Only the main process writes files and has ``observers``.
     """
 
     def __init__(
@@ -128,14 +128,14 @@ class Session:
         self._show_record: Callable[[metrics_log.Record], object] = lambda record: None
         self._resume()
         if self._ranks.is_main:
-            # An interrupted validation may have been recorded already.
+            # The log may already have the record of an interrupted validation.
             self._metrics = metrics_log.MetricsLog.open(
                 run.metrics, trainer.step, not self.state.unvalidated
             )
 
     @property
     def is_finished(self) -> bool:
-        """True if no step and no validation is left."""
+        """Whether no step and no validation is left."""
         return self.state.is_final(self.config.training)
 
     def train(
@@ -144,19 +144,18 @@ class Session:
         show_step: Callable[[StepResult], object],
         show_record: Callable[[metrics_log.Record], object],
     ) -> None:
-        """Train, showing each step, and each record once it is in metrics.jsonl.
+        """Train; show each step, and each record once it is in metrics.jsonl.
 
         ``should_stop`` is called at each step and during validations; Ctrl-C makes it true. If it
-        is on any rank, the session ends with a checkpoint after the step. The next session repeats
-        an interrupted validation, from the checkpoint that is saved before each one.
+        is true on any rank, the session ends after the step, with a checkpoint. A checkpoint is
+        saved before each validation, so the next session can repeat an interrupted one.
         """
         self._show_record = show_record
-        # Not before: what a summary computes is not training time.
+        # The clock starts here, since computing the summary is not training time.
         self._began = self._measured_since = time.monotonic()
         self._first_step, self._seconds_before = self.trainer.step, self.state.seconds
         self._tokens_before = self.trainer.window[-1]
-        start_time = time.time() - self.state.seconds
-        self._notify("on_begin", self.run, self.trainer.step, start_time)
+        self._notify("on_begin", self.run, self.trainer.step, time.time() - self.state.seconds)
         if not self.is_finished:
             self._train(should_stop, show_step)
         self._notify("on_end")
@@ -165,7 +164,7 @@ class Session:
         for observer in [*self._observers]:
             try:
                 getattr(observer, event)(*values)
-            except Exception as error:  # whatever a library raises
+            except Exception as error:  # a library may raise anything
                 self._observers.remove(observer)
                 reason = " ".join(str(error).split()) or type(error).__name__
                 warn(str(self.run.path / observer.writes), f"not written: {reason}")
@@ -184,7 +183,7 @@ class Session:
                 return
 
     def _finish_step(self, result: StepResult, should_stop: ShouldStop) -> bool:
-        """Record, save and validate what is due after a step; return whether to go on."""
+        """Record, save and validate if it is time to; return whether to go on training."""
         is_last = result.step == self.trainer.total_steps
         validate_every = self.config.training.validate_every
         recording = is_last or self._is_due(LOG_EVERY)
@@ -193,13 +192,13 @@ class Session:
         )
         saving = validating or result.stop or self._is_due(self.config.training.save_every)
         if (recording or saving) and self._ranks.size > 1:
-            # The main process has the sums of all ranks, and the others start from zero.
+            # The main process keeps the sums of all ranks, and the others start from zero.
             sums = self._ranks.sum(self.trainer.window)
             self.trainer.window = sums if self._ranks.is_main else [0.0] * len(sums)
         if recording:
             self._record_training(result)
         self.state.step, self.state.epoch = result.step, result.epoch
-        self.state.unvalidated = validating
+        self.state.unvalidated, self.state.rank = validating, None
         began = time.monotonic()
         if saving:
             self._save()
@@ -208,7 +207,7 @@ class Session:
         self._measured_since += time.monotonic() - began
         self.stopped = result.stop or self.state.unvalidated
         if self.stopped:
-            # When the first process ends, the others may be ended; one may still be saving.
+            # The end of one process may end all others, and one of them may still be saving.
             self._ranks.barrier()
         return not self.stopped and not (validating and self.is_finished)
 
@@ -216,7 +215,7 @@ class Session:
         return every is not None and self.trainer.step % every == 0
 
     def _validate(self, should_stop: ShouldStop) -> None:
-        """Validate the saved step, and save the result; not if a stop is requested meanwhile."""
+        """Validate the saved step and save the result, unless a stop is requested meanwhile."""
         validation = self.validate(should_stop)
         self.stopped = validation is None
         if validation is None:
@@ -234,7 +233,7 @@ class Session:
         seconds = max(now - self._measured_since, 1e-9)
         tokens_per_second = round((tokens - self._tokens_before) / seconds)
         self._measured_since, self._tokens_before = now, 0.0
-        # Validations included.
+        # This includes validations.
         seconds_per_step = (now - self._began) / (result.step - self._first_step)
         tgt_tokens = max(1, int(tokens))  # 0 if all steps were skipped
         self._record(
@@ -242,7 +241,7 @@ class Session:
             loss=loss / tgt_tokens,
             perplexity=metrics_log.perplexity(nll_loss / tgt_tokens),
             learning_rate=result.learning_rate,
-            # A skipped step's is no number that JSON can have.
+            # JSON has no infinity or NaN, which the norm of a skipped step may be.
             grad_norm=norm if math.isfinite(norm) else None,
             tgt_tokens=tgt_tokens,
             tokens_per_second=tokens_per_second,
@@ -251,7 +250,7 @@ class Session:
 
     def _record_validation(self, validation: Validation) -> None:
         if not math.isfinite(validation.loss):
-            if self._ranks.is_main:  # the run keeps the last usable weights
+            if self._ranks.is_main:  # so that the run ends with usable weights
                 remove_directory(checkpoint_path(self.run.checkpoints, self.trainer.step))
             raise self._divergence_error(f"the validation loss is {validation.loss}")
         self._record(
@@ -281,16 +280,16 @@ class Session:
     def _save(self) -> None:
         weights = weights_of(self.trainer.eval_model)
         if not all(bool(weight.isfinite().all()) for weight in weights.values()):
-            # A step along a finite gradient may still overflow.
+            # A step with a finite gradient may still overflow.
             raise self._divergence_error("a weight is not a finite number")
         if self._ranks.is_main:
             optimizer, state = self.trainer.optimizer.state(), self._current_state()
             save_checkpoint(self.run.checkpoints, weights, optimizer, state, self._tokenizer)
-            if not self.state.unvalidated:  # else pruned once it is known whether it is the best
+            if not self.state.unvalidated:  # otherwise validation shows first whether it is best
                 prune_checkpoints(self.run.checkpoints, self.config.training)
 
     def _current_state(self) -> dict[str, Any]:
-        # A resumed run does not repeat records up to this step: they must be on disk before it.
+        # A resumed run does not repeat earlier records, so they must be on disk before its state.
         sync(self.run.metrics)
         self.state.seconds = self._seconds
         return {**self.state.model_dump(), **self.trainer.state()}
@@ -302,7 +301,7 @@ class Session:
         )
 
     def _resume(self) -> None:
-        # The main process finds it, and renames damaged ones.
+        # The main process finds the newest intact checkpoint, and renames damaged ones.
         newest: Checkpoint | None = None
         if self._ranks.is_main:
             newest = open_newest_intact(self.run.checkpoints, self._tokenizer)
@@ -318,8 +317,8 @@ class Session:
         except (KeyError, RuntimeError) as error:
             if is_out_of_memory(error):
                 raise
-            raise CheckpointError(f"{checkpoint.path}: of another model: {error}") from error
-        # The best checkpoint may have been pruned for a better one that is now damaged.
+            raise CheckpointError(f"{checkpoint.path}: does not fit the model: {error}") from error
+        # The best checkpoint may have been deleted for a better one that is now damaged.
         best = state.best_step
         if best is not None and not checkpoint_path(self.run.checkpoints, best).is_dir():
             state.best_step, state.best_rank = None, -1.0

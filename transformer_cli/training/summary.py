@@ -1,4 +1,4 @@
-"""What is shown before a training starts, and what ``vocab`` shows of each side."""
+"""The summary before training, and the table of both sides that ``vocab`` prints."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,19 +22,19 @@ Row = tuple[str, str]  # a label and a text; a row with an empty label continues
 
 @dataclass(frozen=True)
 class PlannedTraining:
-    """A training that is about to begin."""
+    """Training that is about to begin."""
 
     request: TrainRequest
     data: PreparedData
     trainer: Trainer
     validator: Validator
     observers: Sequence[Observer]
-    previous: Config | None  # the settings so far of a run that is resumed
-    state: TrainingState | None  # what it is resumed from
+    previous: Config | None  # the earlier settings of a resumed run
+    state: TrainingState | None  # the state that a resumed run starts from
 
     @property
     def config(self) -> Config:
-        """The settings."""
+        """The settings to train with."""
         return self.request.config
 
     @property
@@ -65,7 +65,7 @@ def _summarize_data(planned: PlannedTraining) -> Iterator[Row]:
         f"{num_pairs:,} pairs to train on (left out: {blank:,} with a blank side, "
         f"{len(data.train) - num_pairs:,} over {max_length:,} tokens)",
     )
-    too_long = f"; {num_unscored:,} of them too long to be in its loss" if num_unscored else ""
+    too_long = f"; {num_unscored:,} are too long for the validation loss" if num_unscored else ""
     yield (
         "",
         f"{len(data.val):,} to validate on (left out: {texts.blank_in_val:,} with a blank side)"
@@ -80,14 +80,14 @@ def _summarize_model(config: Config, data: PreparedData, trainer: Trainer) -> It
     src_size, tgt_size = data.vocab_sizes
     yield "vocabularies", f"{src_size:,} (source) and {tgt_size:,} (target)"
     trained = count_parameters(trainer.model, trained_only=True)
-    frozen = f"; {trained:,} are trained, not {', '.join(config.training.freeze)}"
+    frozen = f"; {trained:,} trained (frozen: {', '.join(config.training.freeze)})"
     total = f"{count_parameters(trainer.model):,}"
     yield "parameters", total + (frozen if config.training.freeze else "")
     done = f"; {trainer.step:,} are done" if trainer.step else ""
     epochs, most = config.training.epochs, config.training.max_steps
     end = ""
-    if most is not None and most > trainer.total_steps:  # or one may wait for them in vain
-        end = f"; training.max_steps is {most:,}, but training.epochs {epochs} end first"
+    if most is not None and most > trainer.total_steps:  # otherwise a user may expect more steps
+        end = f"; training.epochs {epochs} ends training before training.max_steps {most:,}"
     yield "steps", f"{trainer.total_steps:,}, {trainer.steps_per_epoch:,} an epoch{end}{done}"
     per_step = trainer.batches_per_step
     yield (
@@ -109,7 +109,7 @@ def _describe_device(trainer: Trainer) -> Row:
 
 
 def _list_changes(planned: PlannedTraining, previous: Config) -> Iterator[Row]:
-    """Yield the changes in settings and environment since the run was last trained."""
+    """Yield the changes of settings and environment since the run was last trained."""
     trainer, changed = planned.trainer, differences(previous, planned.config)
     if 0 < trainer.step < trainer.total_steps:
         before = last_session(planned.run.metrics)
@@ -120,7 +120,7 @@ def _list_changes(planned: PlannedTraining, previous: Config) -> Iterator[Row]:
 
 
 def summarize_sides(config: Config, prepared: PreparedData) -> Iterator[tuple[str, str, str]]:
-    """Yield the rows of a table about the vocabularies and tokens of source and target."""
+    """Yield the rows of a table about each side's vocabulary and tokens."""
     train, val = prepared.train, prepared.val
     yield "", f"source ({config.data.src_lang})", f"target ({config.data.tgt_lang})"
     src_size, tgt_size = prepared.vocab_sizes

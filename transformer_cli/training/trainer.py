@@ -1,16 +1,16 @@
 """The training loop, as a generator of optimizer steps. It prints nothing and owns no files.
 
-A step, on each rank:
+On each rank, a step goes through these:
 
     EpochBatches          seed, epoch, index -> batch; ranks take turns, each has ``accumulate``
         |
-    GradientAccumulator   forward, loss and backward of each batch, in micro-batches if memory is
-        |                 short; the gradients are summed over the ranks
-    Optimizer             norm, clipping, Adam or Muon, the average of the weights
+    GradientAccumulator   runs forward, loss and backward on each batch, in micro-batches if memory
+        |                 is short; sums the gradients over the ranks
+    Optimizer             clips gradients, updates with Adam or Muon, averages the weights
         |
     Trainer               counts step, epoch and batch; sums losses in ``window``; yields the result
 
-``Session`` (session.py) takes the results, and writes records and checkpoints.
+``Session`` (session.py) receives the results, and writes records and checkpoints.
 """
 
 import copy
@@ -33,29 +33,29 @@ from transformer_cli.runs.checkpoint import TrainingState
 from transformer_cli.training.loss import GradientAccumulator
 from transformer_cli.training.optimizer import Optimizer, Update, last_step
 
-# Batches that a thread makes ahead of a GPU, which computes while the host goes on.
+# Number of batches that a thread prepares while a GPU computes.
 _PREFETCHED = 4
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepResult(Update):
-    """Result of one optimizer step."""
+    """The result of one optimizer step."""
 
     step: int  # counted from 1
-    epoch: int  # epochs completed when the step was done
+    epoch: int  # epochs completed after the step
     learning_rate: float
-    tgt_tokens: int  # this rank's
+    tgt_tokens: int  # on this rank
     ends_epoch: bool
     micro_batches: int  # number of parts that each batch was split into to fit into memory
-    stop: bool  # whether a rank was asked to stop before the step
+    stop: bool  # whether any rank was asked to stop before the step
 
 
 class Trainer:
-    """Trains a model, one optimizer step at a time.
+    """A trainer of a model, one optimizer step at a time.
 
-    Batches and dropout are functions of the seed, step, epoch and batch index, so that a resumed
-    run ends exactly like an uninterrupted one. A step on two ranks equals one with twice the
-    gradient accumulation on one rank.
+    Batches and dropout depend only on the seed, step, epoch and batch index, so a resumed run ends
+    exactly like an uninterrupted one. A step on two ranks equals a step on one rank with twice the
+    gradient accumulation.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Trainer:
         self._gradients = GradientAccumulator(model, self.config, precision, config.seed, ranks)
         self.step = self.epoch = self.batch = self.skipped = 0
         self.window = [0.0, 0.0, 0.0]
-        """Both losses and the target tokens, summed over the steps since the last record."""
+        """Sums of both losses and of the target tokens over the steps since the last record."""
         self.epochs = EpochBatches(pairs, self.config.batch_tokens, config.seed, augmentation)
         self.batches_per_step = self.config.accumulate * ranks.size
         self.steps_per_epoch = -(-len(self.epochs) // self.batches_per_step)
@@ -91,21 +91,24 @@ class Trainer:
 
     @property
     def eval_model(self) -> Transformer:
-        """The model that is validated and saved: an average of the weights, if there is one."""
+        """The model to validate and save: the one with averaged weights, if there is an average."""
         self.optimizer.update_average()
         return self._eval_model
 
     @property
     def micro_batches(self) -> int:
-        """The parts that each batch is split into, so that it fits into memory."""
+        """The number of parts that each batch is split into to fit into memory."""
         return self._gradients.micro_batches
 
     def steps(self, should_stop: Callable[[], bool] = lambda: False) -> Iterator[StepResult]:
-        """Train to the end, yielding the result of each optimizer step, which is in ``window``.
+        """Train to the end; add each optimizer step's losses to ``window`` and yield its result.
 
-        If any rank's ``should_stop``, called once per step, returns true, ``StepResult.stop`` is
-        set; ending the loop is up to the caller. A TrainingError is raised if a loss or a gradient
-        is not finite, and no more steps may be skipped; the weights are those before the step.
+        ``should_stop`` is called once per step. If it returns true on any rank, ``StepResult.stop``
+        is set, and the caller decides whether to end the loop.
+
+        Raises:
+            TrainingError: a loss or a gradient is not finite, and no more steps may be skipped. The
+                weights stay as they were before the step.
         """
         while self.step < self.total_steps:
             first, last = self.batch + 1, min(self.batch + self.batches_per_step, len(self.epochs))
@@ -140,28 +143,28 @@ class Trainer:
             )
 
     def _update(self, batches: list[Batch], tgt_tokens: int, rate: float) -> Update:
-        """Update the weights with this rank's batches of a step of ``tgt_tokens`` on all ranks."""
-        if not self.model.training:  # it visits every module, and a GPU waits for the host
+        """Update the weights with this rank's batches; all ranks have ``tgt_tokens`` in total."""
+        if not self.model.training:  # ``train`` visits every module, while a GPU has to wait
             self.model.train()
         self.optimizer.prepare()
         losses = self._gradients.accumulate(self.step, batches, tgt_tokens)
         return self.optimizer.step(losses, self.step, rate)
 
     def _skip(self, where: str, update: Update, tgt_tokens: int) -> None:
-        """Count a step that was not finite; raise a ``TrainingError`` if it is one too many."""
+        """Count a step that was not finite; raise a ``TrainingError`` if there are too many."""
         if self.skipped >= self.config.skip_nonfinite:
             raise TrainingError(
                 f"{where}: the loss is {update.loss_on_all_ranks / tgt_tokens:.4g} and the "
-                f"gradient's norm {update.gradient_norm:.4g}; lower the learning rate "
-                "(training.schedule) and start again with `overwrite`, or skip such steps: "
+                f"gradient norm is {update.gradient_norm:.4g}; lower the learning rate "
+                "(training.schedule) and start again with `overwrite`, or skip such steps with "
                 f"training.skip_nonfinite={self.skipped + 10}"
             )
         self.skipped += 1
 
     def _iter_batches(self) -> Iterator[Batch]:
-        """Iterate over this rank's batches from here to the end of the training."""
+        """Iterate over this rank's batches from here to the end of training."""
         on_gpu = self.device.type == "cuda"
-        # Pinned, so that copies to the GPU are asynchronous.
+        # Pinned memory makes copies to the GPU asynchronous.
         batches = (batch.pin_memory() if on_gpu else batch for batch in self._make_batches())
         return prefetch(batches, _PREFETCHED if on_gpu else 0)
 
@@ -172,7 +175,7 @@ class Trainer:
             first = 0
 
     def state(self) -> dict[str, Any]:
-        """Return the training state without weights and optimizer state."""
+        """Return the training state, without weights and optimizer state."""
         return {
             "step": self.step,
             "epoch": self.epoch,
@@ -184,30 +187,30 @@ class Trainer:
         }
 
     def restore(self, state: TrainingState, optimizer_state: dict[str, Tensor]) -> None:
-        """Restore ``state`` and the optimizer's; the caller loads ``eval_model``.
+        """Restore ``state`` and the optimizer's state; the caller loads ``eval_model``.
 
-        Three numbers say where the training is: step, epoch and batch. They mean the same only if
-        a step has as many batches as before; the run's settings were compared before this
-        (``runs.initialize.check_resumable``).
+        Step, epoch and batch say how far training has come. They mean the same as before only if a
+        step still has as many batches. ``runs.initialize.check_resumable`` has already compared the
+        run's settings.
         """
         self._check_fits(state)
         self.step, self.epoch, self.batch = state.step, state.epoch, state.batch
         self.skipped = state.skipped
-        if self.ranks.is_main:  # already summed over ranks: others start from zero
+        if self.ranks.is_main:  # it has the sums of all ranks, so the others start from zero
             self.window = list(state.window)
         self.optimizer.load_state(optimizer_state, updates=self.step - self.skipped)
-        # Splitting a batch changes dropout's draws.
+        # Keep the number of parts, as splitting a batch changes what dropout draws.
         self._gradients.micro_batches = state.micro_batches
         self._batches = self._iter_batches()
 
     def _check_fits(self, state: TrainingState) -> None:
-        """Raise ``ConfigError`` if a step has another number of batches, or too many failed."""
+        """Raise ``ConfigError`` if steps had more or fewer batches, or too many were skipped."""
         recorded, ranks = state.batches_per_step, self.ranks.size
         if recorded != self.batches_per_step:
             advice = (
                 f"set training.accumulate={recorded // ranks}"
                 if recorded % ranks == 0
-                else f"start a number of processes that divides {recorded}"
+                else f"use a number of processes that divides {recorded}"
             )
             raise ConfigError(
                 f"training.accumulate: {self.config.accumulate} batches x {ranks} process(es) = "
@@ -216,6 +219,6 @@ class Trainer:
             )
         if state.step < self.total_steps and state.skipped > self.config.skip_nonfinite:
             raise ConfigError(
-                f"training.skip_nonfinite: {self.config.skip_nonfinite}, but steps skipped "
-                f"so far: {state.skipped}; resume with at least {state.skipped}"
+                f"training.skip_nonfinite: {self.config.skip_nonfinite}, but the run has skipped "
+                f"{state.skipped} steps already; set it to at least {state.skipped}"
             )

@@ -71,7 +71,7 @@ def test_with_alignments_it_starts_again(training: Training, here: Path) -> None
     command = ("translate", training.run, "-i", "in", "-o", "out")
     assert run(*command, cwd=here, before=killed_at_the_last_line).code < 0
     finished = run(*command, "--alignments", "links", cwd=here)
-    assert "out.partial: text with further outputs, or from a pipe" in finished.err
+    assert "out.partial: cannot resume with further outputs, or with input" in finished.err
     assert (here / "out").read_text() == expected
 
 

@@ -22,8 +22,8 @@ from transformer_cli.data.store import EncodedText, TokenArray
 from transformer_cli.extensions.augmentation.bpe_dropout import (
     BpeDropout,
     Subwords,
-    build_bpe_dropout,
 )
+from transformer_cli.extensions.augmentation.epoch_text import find_changes
 from transformer_cli.extensions.constraints.reserved import ReservedTokenizers
 from transformer_cli.extensions.tokenizers.made_elsewhere import SpecialIds
 from transformer_cli.extensions.tokenizers.sentencepiece_file import SentencePieceFileTokenizer
@@ -195,8 +195,10 @@ def test_settings_ask_for_it(side: str) -> None:
         "training": {f"{side}_bpe_dropout": 0.1, "max_length": 9},
     }
     store: Any = None  # which only terms are drawn from
-    sampling = build_bpe_dropout(Config.model_validate(values), Tokenizers(BPE, BPE), store)
-    assert sampling is not None
+    (found,) = find_changes(Config.model_validate(values), Tokenizers(BPE, BPE), store)
+    what, sampling = found
+    assert what == "subwords"
+    assert isinstance(sampling, BpeDropout)
     rates = (0.1, 0.0) if side == "src" else (0.0, 0.1)
     assert (sampling.src_rate, sampling.tgt_rate, sampling.max_length) == (*rates, 9)
     assert (sampling.src is None, sampling.tgt is None) == (side == "tgt", side == "src")

@@ -1,5 +1,7 @@
 """Concatenation of random pairs: every pair once an epoch, in fewer, longer rows."""
 
+import subprocess
+import sys
 from itertools import groupby
 from pathlib import Path
 
@@ -7,7 +9,7 @@ import pytest
 from stored_corpus import BATCH_TOKENS, HUNDRED, corpus, rows
 
 from transformer_cli.data.batches import EpochBatches
-from transformer_cli.extensions.augmentation.concatenation import Concatenation
+from transformer_cli.extensions.augmentation.epoch_text import Concatenation
 from transformer_cli.text.protocol import EOS_ID, PAD_ID
 
 
@@ -47,3 +49,9 @@ def test_concatenation_is_another_in_each_epoch_and_resumes_in_any_batch(tmp_pat
     first, second = ([rows(batch) for batch in epochs.iter_epoch(epoch)] for epoch in (0, 1))
     assert [rows(batch) for batch in epochs.iter_epoch(1, first=7)] == second[7:]
     assert {max(map(len, src)) for src, _ in first} != {max(map(len, src)) for src, _ in second}
+
+
+def test_its_setting_is_read_without_numpy() -> None:
+    module = Concatenation.__module__
+    code = f"import sys, {module}; sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

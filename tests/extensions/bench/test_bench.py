@@ -102,7 +102,7 @@ def test_a_table_for_people() -> None:
 def test_json_for_programs() -> None:
     finished = process.run("bench", "--json", before=_make_small_and_busy)
     assert finished.code == 0
-    busy = "other programs keep 25% of the processor busy: measure again without them\n"
+    busy = "other programs use 25% of the processor: measure again without them\n"
     assert finished.err == busy
     found = json.loads(finished.out)
     assert found["load"] == 0.25

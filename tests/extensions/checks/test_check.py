@@ -75,8 +75,8 @@ def test_warnings_name_the_lines_and_are_the_exit_code_if_strict(files: Path) ->
     assert finished.err == ""
     assert run("check", files, cwd=files.parent) == replace(finished, code=0)
     assert [line for line in finished.out.splitlines() if line.startswith("warning: ")] == [
-        "warning: val: pairs where most letters of a side are of a script that its language is not "
-        "written in [script]: 1 (0.50%): val.de:10 (source: Cyrillic)",
+        "warning: val: pairs where most letters of a side are in a script that its language does "
+        "not use [script]: 1 (0.50%): val.de:10 (source: Cyrillic)",
     ]
     assert finished.out.endswith("\n1 warning, no notes\n")
 
@@ -127,7 +127,7 @@ def test_a_shifted_corpus_is_a_warning_with_the_line(files: Path) -> None:
     assert (found["split"], found["warning"]) == ("train", True)
     assert abs(found["count"] - 2000) <= 32
     (place,) = found["places"]
-    assert "source line n goes with target line n+1: a line is missing in the source" in place
+    assert "source line n matches target line n+1: a line is missing in the source" in place
 
 
 def test_pairs_that_are_trained_on_are_a_warning(files: Path) -> None:
@@ -137,7 +137,8 @@ def test_pairs_that_are_trained_on_are_a_warning(files: Path) -> None:
     told = run("check", files, "--strict", cwd=files.parent)
     assert told.code == 1
     assert (
-        "warning: val: pairs that are trained on too [in_training]: 3,999 (100.00%): " in told.out
+        "warning: val: pairs that are also in the training text [in_training]: 3,999 (100.00%): "
+        in told.out
     )
 
 
@@ -145,16 +146,20 @@ def test_pairs_that_are_trained_on_are_a_warning(files: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ("val.", "train.", "val: {here}/train.de is trained on, as part of train"),
-        ("val.", "copy.", "val: its text is the training text"),
+        ("val.", "train.", "val: {here}/train.de is also training text, as part of train"),
+        ("val.", "copy.", "val: its text equals the training text"),
         ("tgt: val.en", "tgt: val.de", "val: {here}/val.de is its source and its target"),
-        ("tgt: val.en", "tgt: same.de", "val: each target is its source, so one file is both"),
+        (
+            "tgt: val.en",
+            "tgt: same.de",
+            "val: each target equals its source; the two files may be the same",
+        ),
         ("tgt_lang: en", "tgt_lang: ru", None),
         (
             "src_lang: de\n  tgt_lang: en",
             "src_lang: ru\n  tgt_lang: de",
-            "val: its source is in the script of 'de' and its target in that of 'ru', so they are "
-            "swapped",
+            "val: its source is in the script of 'de' and its target in that of 'ru', so the "
+            "sides are swapped",
         ),
     ],
 )

@@ -200,7 +200,7 @@ def test_the_first_few_lines_are_named_and_all_are_counted(corpus: Corpus) -> No
     assert finding.count == 10
     assert finding.places == [f"train.src:{line} (both sides)" for line in (11, 12, 13)]
     assert str(finding) == (
-        "train: pairs where a side has nothing but invisible characters [blank]: 10 (1.67%): "
+        "train: pairs where a side has only invisible characters [blank]: 10 (1.67%): "
         "train.src:11 (both sides); train.src:12 (both sides); train.src:13 (both sides); …"
     )
 

@@ -45,8 +45,8 @@ def test_a_stretch_between_two_lost_lines_has_an_end() -> None:
     assert abs(found.first - 1000) <= found.margin
     assert abs(found.end - 2000) <= found.margin
     assert found.describe(len(pairs)).startswith(
-        f"from about line {found.first + 1:,} to about line {found.end:,} (give or take 32) source "
-        "line n goes with target line n+1: a line is missing in the source, or one too many"
+        f"from about line {found.first + 1:,} to about line {found.end:,} (± 32) source "
+        "line n matches target line n+1: a line is missing in the source, or one too many"
     )
 
 

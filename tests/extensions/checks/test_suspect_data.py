@@ -133,15 +133,30 @@ def test_a_run_goes_on_without_its_test_text_and_says_so(small: Path) -> None:
     finished = train(small, "--set", "training.max_steps=3")
     assert finished.code == 0
     (warning,) = warnings(finished)
-    assert warning.startswith("warning: news: cannot be evaluated on: ")
+    assert warning.startswith("warning: news: cannot be evaluated: ")
     assert "news.de: there is no such file" in warning
 
 
 MISTAKES = [
-    ("news.de, tgt: news.en", "train.de, tgt: train.en", "news: ", "train.de is trained on"),
-    ("val.de, tgt: val.en", "./train.de, tgt: train.en", "val: ", "train.de is trained on"),
-    ("tgt: news.en", "tgt: news.de", "news: ", "each target is its source, so one file is both"),
-    ("tgt: train.en", "tgt: train.de", "train: ", "each target is its source, so one file is both"),
+    (
+        "news.de, tgt: news.en",
+        "train.de, tgt: train.en",
+        "news: ",
+        "train.de is also training text",
+    ),
+    ("val.de, tgt: val.en", "./train.de, tgt: train.en", "val: ", "train.de is also training text"),
+    (
+        "tgt: news.en",
+        "tgt: news.de",
+        "news: ",
+        "each target equals its source; the two files may be the same",
+    ),
+    (
+        "tgt: train.en",
+        "tgt: train.de",
+        "train: ",
+        "each target equals its source; the two files may be the same",
+    ),
 ]
 
 
@@ -161,12 +176,12 @@ def test_what_can_only_be_a_mistake_is_refused(
 def test_a_copy_of_the_training_text_is_refused(small: Path) -> None:
     for language in ("de", "en"):
         shutil.copy(small.parent / f"train.{language}", small.parent / f"news.{language}")
-    assert_refused(train(small), 2, "news: its text is the training text", INSIST)
+    assert_refused(train(small), 2, "news: its text equals the training text", INSIST)
 
 
 def test_a_copy_of_the_source_is_refused_as_the_target(small: Path) -> None:
     shutil.copy(small.parent / "train.de", small.parent / "train.en")
-    assert_refused(train(small), 2, "train: each target is its source", INSIST)
+    assert_refused(train(small), 2, "train: each target equals its source", INSIST)
 
 
 def test_insisted_on_refused_text_is_not_prepared_again(small: Path) -> None:
@@ -214,7 +229,7 @@ def test_shifted_and_leaked_text_is_told_once(small: Path) -> None:
     told = warnings(first)
     assert told[0].startswith("warning: train: from about line 2")
     assert told[0].endswith(
-        "source line n goes with target line n+1: a line is missing in the source, or one too many "
+        "source line n matches target line n+1: a line is missing in the source, or one too many "
         "in the target"
     )
     assert told[1:] == []
@@ -229,7 +244,7 @@ def test_shifted_and_leaked_text_is_told_once(small: Path) -> None:
 def test_text_that_is_mostly_shifted_is_refused(small: Path) -> None:
     lines = (small.parent / "train.de").read_text().splitlines(keepends=True)
     (small.parent / "train.de").write_text("".join([*lines[1:], "ein Hund\n"]))
-    told = "train: most of its lines are shifted against each other"
+    told = "train: most lines are misaligned"
     assert_refused(train(small), 2, f"{told}, from line 1 on source line n", INSIST)
     checked = run("check", small, cwd=small.parent)
     assert (checked.code, f"mistake: {told}\n" in checked.out) == (1, True)
@@ -240,10 +255,10 @@ def test_text_that_is_mostly_shifted_is_refused(small: Path) -> None:
 def test_vocab_refuses_what_train_does(small: Path) -> None:
     shutil.copy(small.parent / "train.de", small.parent / "train.en")
     refused = run("vocab", small, cwd=small.parent)
-    assert_refused(refused, 2, "train: each target is its source", INSIST)
+    assert_refused(refused, 2, "train: each target equals its source", INSIST)
     insisted = run("vocab", small, INSIST, cwd=small.parent)
     assert insisted.code == 0
-    assert warnings(insisted)[0].startswith("warning: train: each target is its source")
+    assert warnings(insisted)[0].startswith("warning: train: each target equals its source")
 
 
 def test_vocab_tells_what_train_will_not_read_again(small: Path) -> None:
@@ -262,8 +277,7 @@ def test_evaluate_says_that_a_split_was_trained_on(small: Path) -> None:
     )
     assert finished.code == 0
     assert warnings(finished) == [
-        "warning: train: all its pairs were seen in training; scores on it say nothing of other "
-        "text"
+        "warning: train: all its pairs were seen in training, so its scores are not meaningful"
     ]
     seen = json.loads(finished.out)["seen"]
     assert seen == {"pairs": 400, "by_source": 400, "by_target": 400, "unknown": [], "rest": None}
@@ -351,7 +365,7 @@ def test_what_cannot_be_told_is_not_called_none(small: Path) -> None:
     (directory / "train.de").write_text("anders\n" * 400)
     finished = run("evaluate", "runs/small", "--seen", cwd=directory)
     told = (
-        "cannot tell if the model has seen any of them: the training text of runs/small is not here"
+        "cannot tell if the model has seen any of them: the training text of runs/small is missing"
     )
     assert (finished.err, finished.out.splitlines()[-1]) == ("", told)
 

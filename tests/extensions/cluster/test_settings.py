@@ -16,16 +16,16 @@ def test_an_address_is_a_cluster() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("local: {workers: 2}\naddress: tcp://a:1\n", "1: local: address is given, too"),
+        ("local: {workers: 2}\naddress: tcp://a:1\n", "1: local: address is also given"),
         ("local: null\n", " address: missing; give it, or one of local, slurm"),
         ("local: {worker: 2}\n", "1: local.worker: unknown key; did you mean 'workers'?"),
         ("local: {}\n", "1: local.workers: missing (processes)"),
         (
             "local: {workers: two}\n",
-            "1: local.workers: expected a whole number, found the text 'two'",
+            "1: local.workers: expected an integer, found the text 'two'",
         ),
-        ("slurm: {jobs: 2, cores: 8}\n", "1: slurm.memory: missing (memory of each, as in 16GB)"),
-        ("pbs: {jobs: 2, cores: 8, memory: 8GB, gres: gpu}\n", "1: pbs.gres: is of slurm"),
+        ("slurm: {jobs: 2, cores: 8}\n", "1: slurm.memory: missing (memory per job, e.g. 16GB)"),
+        ("pbs: {jobs: 2, cores: 8, memory: 8GB, gres: gpu}\n", "1: pbs.gres: needs slurm"),
         *(
             (
                 f"slurm: {{jobs: 2, cores: 8, memory: {wrong}}}\n",
@@ -33,7 +33,7 @@ def test_an_address_is_a_cluster() -> None:
             )
             for wrong in ("lots", "GB", "16 gigs", "1.2.3GB")
         ),
-        ("address: node1\n", "1: address: expected one such as tcp://HOST:8786"),
+        ("address: node1\n", "1: address: expected e.g. tcp://HOST:8786"),
     ],
 )
 def test_what_does_not_fit_is_said_with_its_place(tmp_path: Path, text: str, message: str) -> None:

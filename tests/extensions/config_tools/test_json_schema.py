@@ -165,9 +165,9 @@ def test_the_reference_has_every_setting() -> None:
     for row in (
         "| `val.tgt` | path | required | validation pairs: path of the target",
         "| `dropout` | number, 0 to 0.9 | `0.1` | dropout of embeddings",
-        "| `ema_decay` | number, more than 0 and less than 1, or `null` | `null` | decay of",
+        "| `ema_decay` | number, more than 0 and less than 1 | `null` | decay of",
         "| `norm` | `pre` or `post` | `pre` | ",
-        "| `warmup` | whole number, at least 1 | required | optimizer steps of linear warm-up |",
+        "| `warmup` | integer, at least 1 | required | optimizer steps of linear warm-up |",
     ):
         assert f"\n{row}" in page
     assert "\n#### training.schedule: kind cosine\n" in page

@@ -95,16 +95,14 @@ def test_files_of_terms_that_cannot_be_used_are_refused(
     assert_refused(
         run("translate", trained, *again, "-i", directory / "text.de", "-o", again[1]),
         2,
-        "is the file that --terms reads; name another one",
+        "is the file that --terms reads; give another one",
     )
 
 
 def test_what_a_run_has_not_learned_is_refused(directory: Path) -> None:
     settings = directory / "none.yaml"
     assert run("train", settings, "--allow-suspect-data", cwd=directory).code == 0
-    told = (
-        "--terms: the model has learned neither terms nor placeholders; train one with data.terms"
-    )
+    told = "--terms: the model has learned neither terms nor placeholders; train a model with"
     listed = ("--terms", directory / "list.tsv")
     assert_refused(run("translate", directory / "runs/none", *listed, stdin=b"x\n"), 2, told)
     split = run("train", settings, "--set", "data.terms=0.3", "--set", "tokenizer.joint=false")
@@ -114,7 +112,7 @@ def test_what_a_run_has_not_learned_is_refused(directory: Path) -> None:
         "train", settings, "--set", "data.terms=0.3", *start, "--allow-suspect-data", cwd=directory
     )
     assert heir.code == 1
-    assert "has no marks of terms, and a vocabulary cannot grow; leave out data.terms" in heir.err
+    assert "has no marks for terms, and a vocabulary cannot grow; remove data.terms" in heir.err
 
 
 @pytest.mark.long

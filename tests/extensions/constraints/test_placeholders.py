@@ -211,7 +211,7 @@ def test_a_doubtful_line_may_be_written_as_its_source(trained: Path, tmp_path: P
     assert (found.code, found.err) == (0, told)
     assert found.out.splitlines() == [plain.out.splitlines()[0], text.splitlines()[1]]
     refused = run("translate", trained, "--scores", "--fallback", "source", stdin=b"")
-    assert_refused(refused, 2, "--scores writes what the model says; leave out --fallback")
+    assert_refused(refused, 2, "--scores writes the model's output; leave out --fallback")
 
 
 def test_a_grown_run_replays_text_with_its_tags(trained: Path, tmp_path: Path) -> None:

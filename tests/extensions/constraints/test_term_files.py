@@ -39,8 +39,8 @@ def test_rows_are_terms(header: str, tmp_path: Path) -> None:
         ),
         ("x.tsv", "a\tb\n*\tb\n", ":2: no word"),
         ("x.tsv", "a\tb||c\n", ":1: no word"),
-        ("x.tsv", "a*b\tb\n", ":1: 'a*b': '*' stands at the end of a word"),
-        ("x.tsv", "# nothing\n", ": there are no terms in it"),
+        ("x.tsv", "a*b\tb\n", ":1: 'a*b': '*' must be at the end of a word"),
+        ("x.tsv", "# nothing\n", ": has no terms"),
     ],
 )
 def test_a_mistake_is_told_with_its_line(

@@ -69,7 +69,7 @@ def test_a_term_has_words(source: str) -> None:
 
 
 def test_a_star_ends_a_word() -> None:
-    with pytest.raises(ValueError, match="stands at the end of a word"):
+    with pytest.raises(ValueError, match="must be at the end of a word"):
         make_term("Pa*ket", ["x"])
     assert make_term("offene* Datei*", ["open* file*", "x"]).target == "open file"
     assert make_term("2 * 3", ["2 * 3"]).target == "2 * 3"

@@ -28,8 +28,8 @@ def test_a_path_meant_from_its_files_directory_is_found_there(
     load_config(config)  # nothing is there: reading the text will say so
     (there / "a.en").touch()
     assert _refusal(config) == (
-        f"../there/my.yaml:5: data.more[0].tgt: there is no {tmp_path}/here/a.en, as paths start "
-        "from the directory that the command is run in; did you mean ../there/a.en?"
+        f"../there/my.yaml:5: data.more[0].tgt: there is no {tmp_path}/here/a.en, because paths "
+        "start from the working directory; did you mean ../there/a.en?"
     )
     Path("a.en").touch()
     load_config(config)

@@ -146,8 +146,8 @@ def test_init_lists_corpora_the_largest_first_and_configures_one(web: Web, tmp_p
 @pytest.mark.parametrize(
     ("status", "body", "fragment"),
     [
-        (503, b"", "opusapi/: OPUS cannot be asked: the server answered 503; try again later"),
-        (200, b"<html>", "is of an unknown form"),
+        (503, b"", "opusapi/: cannot reach OPUS: the server answered 503; try again later"),
+        (200, b"<html>", "cannot understand the "),
         (200, b'{"corpora": []}', "no text in 'de' and 'en'"),
     ],
 )
@@ -253,7 +253,7 @@ def test_a_data_set_stays_at_its_commit(hub: Web, capfd: pytest.CaptureFixture[s
 def test_a_file_that_is_not_the_hub_s_is_not_kept(hub: Web) -> None:
     name = f"datasets/me/news/resolve/{COMMIT}/de-en/train/0001.parquet"
     hub.bodies[name] = parquet(DE[:3])
-    assert "is not the file that was asked for" in failure({"hf": "me/news", "config": "de-en"})
+    assert "not the expected file" in failure({"hf": "me/news", "config": "de-en"})
 
 
 def test_fields_have_the_names_that_are_given(hub: Web) -> None:
@@ -301,12 +301,12 @@ def test_an_answer_of_another_kind_can_be_got_rid_of(hub: Web) -> None:
     [
         (
             "{opus: Tatoeba}",
-            "opus: expected CORPUS/VERSION, as transformer-cli init --from opus lists them",
+            "opus: expected CORPUS/VERSION, as listed by transformer-cli init --from opus",
         ),
         ("{opus: ../x}", "opus: expected CORPUS/VERSION"),
         ("{hf: news}", "hf: expected OWNER/NAME, found"),
-        ("{opus: A/v1, config: de-en}", "config: is for hf; leave it out"),
-        ("{opus: A/v1, split: train}", "split: is true or false; only data sets of hf"),
+        ("{opus: A/v1, config: de-en}", "config: is only for hf; remove it"),
+        ("{opus: A/v1, split: train}", "split: must be true or false; only hf data sets"),
     ],
 )
 def test_names_that_cannot_be_are_refused(tmp_path: Path, source: str, fragment: str) -> None:

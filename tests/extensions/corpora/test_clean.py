@@ -99,7 +99,7 @@ def test_killed_anywhere_it_ends_in_the_same_bytes(corpus: Path) -> None:
 def test_what_cannot_be_cleaned_is_refused_in_one_line(corpus: Path) -> None:
     (corpus / "full").mkdir()
     (corpus / "full" / "file").touch()
-    assert_refused(run("clean", "my.yaml", "-o", "full", cwd=corpus), 2, "full: is there already")
+    assert_refused(run("clean", "my.yaml", "-o", "full", cwd=corpus), 2, "full: already exists")
     toy = ("--set", "data={kind: toy}")
     assert_refused(clean(corpus, *toy), 2, "data.kind is toy", "kind corpus")
     language = ("--set", "data.filters=[language]")

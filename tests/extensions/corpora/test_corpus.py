@@ -150,7 +150,7 @@ def test_a_lost_file_is_written_again_while_the_sources_are_as_they_were(tmp_pat
     away = (tmp_path / "a.de").rename(tmp_path / "away.de")
     failed = train(tmp_path)
     assert failed.code == 1
-    assert "run/corpus/val.src: has changed since it was written, and what it" in failed.err
+    assert "run/corpus/val.src: has changed since it was written, and its sources" in failed.err
     assert "restore the file, or start again with --overwrite" in failed.err
     away.rename(tmp_path / "a.de")
     assert train(tmp_path).code == 0

@@ -115,7 +115,7 @@ def test_a_damaged_file_of_many_is_an_error_however_it_is_cut(
         | {"sources": [{"tsv": str(tmp_path / "*.tsv"), "src_column": 1, "tgt_column": 2}]}
     )
     whole = clean(data, tmp_path / "whole", SerialExecutor())
-    assert "1.tsv:22: a line of more than 4 MiB" in whole["error"]
+    assert "1.tsv:22: the line is longer than 4 MiB" in whole["error"]
     monkeypatch.setattr(preparing, "PART_PAIRS", 7)
     assert clean(data, tmp_path / "cut", SerialExecutor()) == whole
 

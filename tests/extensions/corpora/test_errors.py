@@ -9,15 +9,15 @@ from cli.process import assert_refused, run
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["-i", "in.txt", "-o", "out.tsv"], "-o out.tsv: lines of text are no table"),
-        (["-i", "in.txt", "-o", "out.jsonl"], "-o out.jsonl: lines of text are no table"),
+        (["-i", "in.txt", "-o", "out.tsv"], "-o out.tsv: plain text is not a table"),
+        (["-i", "in.txt", "-o", "out.jsonl"], "-o out.jsonl: plain text is not a table"),
         (
             ["-i", "in.jsonl", "--src-field", "t", "-o", "out.tsv"],
             "-o: rows of in.jsonl are written as JSONL; give a name that ends with .jsonl",
         ),
         (
             ["-i", "in.parquet", "--src-field", "t"],
-            "in.parquet: Parquet is read as a corpus only; save it as JSONL",
+            "in.parquet: Parquet can only be read as a corpus; save it as JSONL",
         ),
     ],
 )

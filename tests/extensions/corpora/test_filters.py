@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from transformer_cli.base.errors import MissingExtraError
+from transformer_cli.config.data_schema import ToyData
+from transformer_cli.config.sections import setting
 from transformer_cli.extensions.checks.rules import (
     FILTER_NAMES,
     FilterPass,
@@ -119,6 +121,15 @@ def test_pairs_that_a_filter_rejects_and_keeps(name: str) -> None:
     assert [pair for pair in REJECTED[name] if not rejects(*pair)] == []
     assert [pair for pair in KEPT[name] if rejects(*pair)] == []
     assert [(tgt, src) for src, tgt in KEPT["blank"] if rejects(tgt, src)] == []
+
+
+def test_filters_have_their_parameters_whatever_the_data_is() -> None:
+    class Settings(FilterSettings):
+        most: int = setting(3, "a parameter")
+
+    toy = Settings.of(ToyData(kind="toy", src_lang="en", tgt_lang="de"))
+    assert (toy.src_lang, toy.tgt_lang, toy.most) == ("en", "de", 3)
+    assert Settings.of(toy.model_copy(update={"most": 5})).most == 5
 
 
 def test_a_language_that_is_not_known_is_not_judged() -> None:

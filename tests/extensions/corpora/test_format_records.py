@@ -33,7 +33,7 @@ def test_a_table_keeps_its_columns_and_quotes() -> None:
         ),
         (b"de\ten\n", "target", "x:1: the header has no column 'target'; there are 'de', 'en'"),
         (b"de\tde\n", "de", "x:1: the header has two columns 'de'; give their numbers"),
-        (b"", "de", "x: is empty; its first line names columns"),
+        (b"", "de", "x: is empty, but needs a header line"),
         (b"a\tb\n", 0, "x: no column 0; columns are numbered from 1"),
         (b"d\xff\n", "de", "x:1: not UTF-8"),
     ],
@@ -47,7 +47,7 @@ def test_columns_that_are_not_there(data: bytes, column: int | str, message: str
 def test_a_line_without_end_is_refused() -> None:
     rows = read_tsv(io.BytesIO(b"a\tb\n" + b"a" * (MAX_LINE_BYTES + 1)), "x", [1]).rows
     assert next(rows) == (1, ["a", "b"])
-    with pytest.raises(CorpusError, match=r"^x:2: a line of more than 4 MiB"):
+    with pytest.raises(CorpusError, match=r"^x:2: the line is longer than 4 MiB"):
         next(rows)
 
 

@@ -97,10 +97,10 @@ def test_named_splits_stay_where_they_are(here: Path) -> None:
     checked = run("check", "configs/own_de_pt-BR.yaml", cwd=here / "below")
     assert checked.code == 1
     assert "\nmistake: val: " in checked.out
-    assert "a.de is trained on, as part of data.sources[0]\n" in checked.out
+    assert "a.de is also training text, as part of data.sources[0]\n" in checked.out
     trained = run("train", "configs/own_de_pt-BR.yaml", cwd=here / "below")
     assert trained.code == 2
-    assert "a.de is trained on, as part of data.sources[0]; that can only be" in trained.err
+    assert "a.de is also training text, as part of data.sources[0]; this can only be" in trained.err
 
 
 @pytest.mark.parametrize(
@@ -149,14 +149,14 @@ def test_test_text_alone_leaves_validation_to_be_held_out(here: Path) -> None:
         ((*OWN[:2], "--src", "a.de", "--tgt", "a.de"), 1, ("a.de: is given for both sides",)),
         ((*OWN[:2], "--src", "short.1", "--tgt", "short.2"), 2, ("--src-lang: is missing",)),
         ((*OWN, "--src-lang", "en", "--tgt-lang", "de"), 2, ("--src ends in .de", "swap")),
-        ((*OWN, "--src-lang", "german"), 2, ("--src-lang german: is no language code",)),
-        ((*OWN, "--src-lang", "en"), 2, ("--tgt-lang en: is --src-lang too",)),
-        ((*OWN, "--src-lang", "d", "--tgt-lang", "e"), 2, ("--src-lang d: is no language code",)),
-        ((*OWN, "--name", "a/b"), 2, ("--name a/b: is a path; give a name",)),
-        (("--from", "toy", "--name", "mine"), 2, ("--name: goes with --from own and opus only",)),
+        ((*OWN, "--src-lang", "german"), 2, ("--src-lang german: not a language code",)),
+        ((*OWN, "--src-lang", "en"), 2, ("--tgt-lang en: is the same as --src-lang",)),
+        ((*OWN, "--src-lang", "d", "--tgt-lang", "e"), 2, ("--src-lang d: not a language code",)),
+        ((*OWN, "--name", "a/b"), 2, ("--name a/b: is a path; give only a name",)),
+        (("--from", "toy", "--name", "mine"), 2, ("--name: works with --from own and opus only",)),
         ((*OWN[:2], "--src", "a.de", "--tgt", "short.1"), 2, ("--tgt-lang: is missing",)),
-        (("--from", "toy", "--src", "a.de"), 2, ("--src: goes with --from own only",)),
-        (("--tgt-lang", "de"), 2, ("--tgt-lang: goes with --from own and opus only",)),
+        (("--from", "toy", "--src", "a.de"), 2, ("--src: works with --from own only",)),
+        (("--tgt-lang", "de"), 2, ("--tgt-lang: works with --from own and opus only",)),
     ],
 )
 def test_mistakes_are_one_line_and_nothing_is_written(
@@ -180,7 +180,7 @@ def test_a_second_text_of_the_same_languages_gets_a_name_of_its_own(here: Path) 
     assert run("init", *OWN, cwd=here).code == 0
     (here / "a.de").write_text((here / "a.de").read_text(encoding="utf-8") * 2, encoding="utf-8")
     (here / "a.en").write_text((here / "a.en").read_text(encoding="utf-8") * 2, encoding="utf-8")
-    assert_refused(run("init", *OWN, cwd=here), 2, "own_de_en.yaml: is there", "another --name")
+    assert_refused(run("init", *OWN, cwd=here), 2, "own_de_en.yaml: already exists", "--name")
     finished = run("init", *OWN, "--name", "x8.yaml", cwd=here)
     assert (finished.code, finished.out) == (0, "configs/x8.yaml\n")
 
@@ -199,7 +199,7 @@ def test_relative_paths_hold_where_the_directory_is_a_link(here: Path) -> None:
 def test_a_pipe_is_refused_before_it_is_read(here: Path) -> None:
     os.mkfifo(here / "pipe.de")
     refused = run("init", "--from", "own", "--src", "pipe.de", "--tgt", "a.en", cwd=here)
-    assert_refused(refused, 1, "pipe.de: is no file")
+    assert_refused(refused, 1, "pipe.de: not a file")
     assert sorted(each.name for each in here.iterdir()) == ["a.de", "a.en", "pipe.de"]
 
 
@@ -208,4 +208,4 @@ def test_equal_pairs_cannot_be_held_out(here: Path) -> None:
         (here / f"a.{side}").write_text("Hallo\n" * 30, encoding="utf-8")
     assert run("init", *OWN, cwd=here).code == 0
     checked = run("check", "configs/own_de_en.yaml", cwd=here)
-    assert_refused(checked, 2, "data.split: 1 pairs for val and 1 for test are asked for, but of 1")
+    assert_refused(checked, 2, "data.split: asks for 1 pairs for val and 1 for test, but of the 1")

@@ -110,7 +110,7 @@ def test_the_first_unit_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     path.write_text("\n".join(lines))
     table = {"tsv": str(path), "src_column": 1, "tgt_column": 2}
     record = prepare_corpus(corpus([table], test={"t": table}), tmp_path / "c")
-    why = f"1 that cannot be read ({path}:8: 1 column; there is no column 2)"
+    why = f"1 unreadable ({path}:8: 1 column; there is no column 2)"
     assert [line.partition("left out: ")[2] for line in describe_record(record)] == [why]
 
 
@@ -182,7 +182,7 @@ def test_what_changes_the_sources_is_noticed(tmp_path: Path) -> None:
 
 def test_nothing_is_left_of_a_failure(tmp_path: Path) -> None:
     data = corpus([write(tmp_path, "a", numbered(0, 4))])
-    with pytest.raises(ConfigError, match=r"data\.split: 3 pairs for val and 2 for test"):
+    with pytest.raises(ConfigError, match=r"data\.split: asks for 3 pairs for val and 2 for test"):
         prepare(data, tmp_path / "corpus")
     with pytest.raises(CorpusError, match="no pair is left"):
         prepare(
@@ -279,5 +279,5 @@ def test_the_record_counts_the_pairs_that_training_sees(pairs: Pairs) -> None:
 def test_where_nothing_is_left_the_filter_that_took_most_is_named(tmp_path: Path) -> None:
     source = write(tmp_path, "a", [("", "x"), ("x", ""), ("same words " * 3, "same words " * 3)])
     for own in ({"split": {"val": 1}}, {"val": source}):
-        with pytest.raises(CorpusError, match="of 3, 2 are rejected by 'blank'"):
+        with pytest.raises(CorpusError, match="of 3, 2 were rejected by 'blank'"):
             prepare(corpus([source], filters=["identical"], **own), tmp_path / "corpus")

@@ -128,7 +128,7 @@ def test_a_pair_is_drawn_at_most_a_thousand_times(tmp_path: Path) -> None:
     for name in (NEAR, FAR):
         write(tmp_path, name, ["x"])
     # 60 * 99 draws of one pair, and of another that has twice its weight.
-    with pytest.raises(CorpusError, match=r"^data\.replay: at share 0\.99, .* 3,960 times"):
+    with pytest.raises(CorpusError, match=r"^data\.replay: with share 0\.99, .* 3,960 times"):
         draw(tmp_path, settings, 1)
     with pytest.raises(ValueError, match=r"share"):
         config(tmp_path, "files", 0.999)

@@ -73,7 +73,7 @@ def test_numbers_stay_as_they_are_written() -> None:
 def test_a_header_with_a_translation_is_refused_at_its_line() -> None:
     where = TextColumn("tsv", "de")
     for rows in (b"", b"a\tb\n"):
-        with pytest.raises(CorpusError, match=r"^x:1: has a column 'translation' already"):
+        with pytest.raises(CorpusError, match=r"^x:1: already has a column 'translation'"):
             written(b"de\ttranslation\n" + rows, where)
 
 
@@ -100,7 +100,7 @@ def test_scores_are_objects_in_the_field() -> None:
             "x:2: 1 column; there is no column 2; correct or remove the row",
         ),
         (b"a\xff\n", TextColumn("tsv", 1), "x:1: not UTF-8"),
-        (b"de\ttranslation\n", TextColumn("tsv", "de"), "x:1: has a column 'translation' already"),
+        (b"de\ttranslation\n", TextColumn("tsv", "de"), "x:1: already has a column 'translation'"),
         (b'{"de": "a"}\n{"de": }\n', TextColumn("jsonl", "de"), "x:2: invalid JSON at column 8 ("),
         (
             b'{"de": ""}\n{"en": "a"}\n',
@@ -122,7 +122,7 @@ def test_scores_are_objects_in_the_field() -> None:
         (
             b'{"de": "a", "in": [{"x": 1, "y": 2, "x": 3}]}',
             TextColumn("jsonl", "de"),
-            "x:1: JSON that cannot be used: field 'x' is twice in an object; correct",
+            "x:1: JSON that cannot be used: an object has field 'x' twice; correct",
         ),
         (
             b'{"de": "a", "x": [NaN]}',
@@ -133,7 +133,7 @@ def test_scores_are_objects_in_the_field() -> None:
         (
             b'{"translation": "a"}',
             TextColumn("jsonl", "translation"),
-            "x:1: has a field 'translation' already",
+            "x:1: already has a field 'translation'",
         ),
     ],
 )
@@ -164,7 +164,12 @@ def test_name_and_options_say_what_is_read(
 @pytest.mark.parametrize(
     ("name", "column", "field", "message"),
     [
-        ("x.tsv", None, None, r"^x.tsv: is a table; say where its text is with --src-column N"),
+        (
+            "x.tsv",
+            None,
+            None,
+            r"^x.tsv: is a table; name the column or field with its text by --src-column N",
+        ),
         ("x.jsonl", None, None, r"^x.jsonl: is a table; .* --src-field NAME"),
         ("x.jsonl", "1", None, r"^--src-column: is for TSV; x.jsonl needs --src-field NAME"),
         ("x.tsv", None, "de", r"^--src-field: is for JSONL; x.tsv needs --src-column"),

@@ -103,7 +103,7 @@ def test_only_what_may_be_held_out_is() -> None:
 @pytest.mark.parametrize(
     ("pairs", "val", "message"),
     [
-        ([(1, 1), (2, 2)], 3, "of 2 that are left, 2 could be held out and 0 trained on"),
+        ([(1, 1), (2, 2)], 3, "of the 2 pairs left, 2 could be held out and 0 trained on"),
         ([(1, 1), (1, 2)], 1, "1 could be held out and 0 trained on"),
     ],
 )

@@ -73,7 +73,7 @@ def test_an_interrupted_table_goes_on(training: Training, here: Path, expected: 
     go_on = partial(run, "translate", training.run, cwd=here)
     assert go_on(*options, before=killed_at_the_last_line).code == -9
     (here / "in.tsv").write_text(TSV.replace('"a', "a"), encoding="utf-8")
-    assert "lines are not what they were" in go_on(*options, before=killed_at_the_last_line).err
+    assert "lines of the input have changed" in go_on(*options, before=killed_at_the_last_line).err
     (here / "in.tsv").write_text(TSV, encoding="utf-8")
     other = go_on(*options[:3], "1", *options[4:], before=killed_at_the_last_line)
     assert "src_column was text, now 1" in other.err
@@ -86,8 +86,16 @@ def test_an_interrupted_table_goes_on(training: Training, here: Path, expected: 
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
-        (["-i", "in.tsv"], 2, "in.tsv: is a table; say where its text is with --src-column N|NAME"),
-        (["-i", "IN.TSV"], 2, "IN.TSV: is a table; say where its text is with --src-column N|NAME"),
+        (
+            ["-i", "in.tsv"],
+            2,
+            "in.tsv: is a table; name the column or field with its text by --src-column N|NAME",
+        ),
+        (
+            ["-i", "IN.TSV"],
+            2,
+            "IN.TSV: is a table; name the column or field with its text by --src-column N|NAME",
+        ),
         (["-i", "in.tsv", "--src-column", "3"], 1, "there is no column 3; correct or remove"),
         (
             ["-i", "in.tsv", "--src-column", "1", "-o", "o.jsonl"],

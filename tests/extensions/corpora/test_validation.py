@@ -21,12 +21,12 @@ from transformer_cli.extensions.corpora.settings import find_more
         (
             "kind: files\n  replay: {share: 0.5, sources: [{src: a, tgt: b, split: false}]}\n"
             "  src_lang: de\n  tgt_lang: en\n  train: {src: a, tgt: b}\n  val: {src: a, tgt: b}",
-            "replay.sources[0].split: is for data.sources of kind corpus; leave it out",
+            "replay.sources[0].split: is for data.sources of kind corpus; remove it",
         ),
         (
             "kind: corpus\n  test: {a b: {src: a, tgt: b}}\n  src_lang: de\n  tgt_lang: en\n"
             "  split: {val: 1}\n  sources: [{src: a, tgt: b}]",
-            "test.'a b': files are named after it; use letters, digits, - and _ only",
+            "test.'a b': files are named after it; use only letters, digits, - and _",
         ),
     ],
 )
@@ -42,8 +42,8 @@ def test_wrong_added_pairs(data: str, message: str) -> None:
         ("VAL", "the name 'val' is taken"),
         ("Test", "the name 'test' is taken"),
         ("NEWS", "the name 'news' is taken"),
-        ("con", "files are named after it, and Windows has none of this name"),
-        ("Lpt1", "files are named after it, and Windows has none of this name"),
+        ("con", "files are named after it, but Windows does not allow this name"),
+        ("Lpt1", "files are named after it, but Windows does not allow this name"),
     ],
 )
 def test_splits_have_files_on_all_systems(name: str, problem: str) -> None:
@@ -53,7 +53,7 @@ def test_splits_have_files_on_all_systems(name: str, problem: str) -> None:
     )
     validate(f"{text}tokenizer: {{kind: words}}\n")
     refusal = refusal_of(f"{text}    {name}: {{src: a, tgt: b}}\ntokenizer: {{kind: words}}\n")
-    assert refusal == f"x.yaml:9: data.test.{name}: {problem}; call it something else"
+    assert refusal == f"x.yaml:9: data.test.{name}: {problem}; use another name"
 
 
 @pytest.mark.parametrize("key", ["filters: [length]", "weight: 2", "split: false"])

@@ -3,6 +3,7 @@
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,18 +11,22 @@ import torch
 
 from transformer_cli.base.errors import UsageError
 from transformer_cli.config.data_schema import ToyData
-from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig
+from transformer_cli.config.decoding_schema import DecodingConfig
+from transformer_cli.config.schema import Config, ModelConfig
 from transformer_cli.config.tokenizer_schema import (
     SentencePieceConfig,
     TokenizerConfig,
     WordsConfig,
 )
 from transformer_cli.config.yaml import dump_config
+from transformer_cli.extensions.ctranslate2 import engine
 from transformer_cli.extensions.tokenizers.settings import (
     HuggingFaceConfig,
     SentencePieceFileConfig,
 )
+from transformer_cli.inference.engine import SearchOptions
 from transformer_cli.inference.loading import ComputeOptions, choose_engine
+from transformer_cli.inference.translation import never
 from transformer_cli.runs.directory import RunDirectory
 
 SUBWORDS = SentencePieceConfig(kind="sentencepiece")
@@ -48,10 +53,13 @@ LEARNED = ModelConfig(positions="learned")
         (ComputeOptions(precision="bfloat16"), {}, "torch"),
         (ComputeOptions(device="cuda"), {}, "torch"),
         (ComputeOptions(engine="ctranslate2", precision="bfloat16"), {}, "ctranslate2"),
-        (ComputeOptions(beam_size=5), {}, "ctranslate2"),
         (ComputeOptions(), {"tokenizer": WordsConfig(kind="words")}, "torch"),
         *(
-            (ComputeOptions(beam_size=option), {"tokenizer": each, "decoding": setting}, chosen)
+            (
+                ComputeOptions(search={"beam_size": option}),
+                {"tokenizer": each, "decoding": setting},
+                chosen,
+            )
             for each in WITH_UNK
             for option, setting, chosen in (
                 (None, DecodingConfig(beam_size=1), "ctranslate2"),
@@ -78,6 +86,20 @@ def test_auto_is_ctranslate2_where_it_writes_the_same_text_on_a_cpu(
     assert choose_engine(RunDirectory(tmp_path), asked) == chosen
 
 
+@pytest.mark.parametrize("name", DecodingConfig.model_fields)
+def test_each_setting_of_the_search_leads_to_the_engine_that_follows_it(
+    name: str, tmp_path: Path
+) -> None:
+    config = Config(data=ToyData(kind="toy"), tokenizer=SUBWORDS, model=LEARNED)
+    (tmp_path / "config.yaml").write_text(dump_config(config))
+    changed = {name: getattr(config.decoding, name) + 1}
+    chosen = "ctranslate2" if engine._FOLLOWED.get(name) else "torch"
+    assert (
+        choose_engine(RunDirectory(tmp_path), ComputeOptions(device="cpu", search=changed))
+        == chosen
+    )
+
+
 def test_auto_is_torch_for_what_only_torch_has_and_where_ctranslate2_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,6 +114,27 @@ def test_auto_is_torch_for_what_only_torch_has_and_where_ctranslate2_is_missing(
     assert choose_engine(run, cpu) == "torch"
 
 
+def test_a_setting_of_the_search_that_ctranslate2_does_not_follow_as_torch_does_needs_torch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(engine._FOLLOWED, "length_penalty")
+    monkeypatch.setitem(engine._FOLLOWED, "max_length_ratio", False)
+    config = Config(data=ToyData(kind="toy"), tokenizer=SUBWORDS)
+    (tmp_path / "config.yaml").write_text(dump_config(config))
+    run, cpu = RunDirectory(tmp_path), ComputeOptions(device="cpu")
+    assert choose_engine(run, cpu) == "ctranslate2"
+    assert choose_engine(run, replace(cpu, search={"length_penalty": None})) == "ctranslate2"
+    assert choose_engine(run, replace(cpu, search={"length_penalty": 1.0})) == "torch"
+    assert choose_engine(run, replace(cpu, search={"max_length_ratio": 1.5})) == "torch"
+    asked = SearchOptions(0, 1, (), DecodingConfig(length_penalty=1.0))
+    ctranslate2 = engine.CTranslate2Engine(None, [], [], max_positions=9)
+    with pytest.raises(UsageError, match=r"not support decoding\.length_penalty; use .* torch"):
+        ctranslate2.search([], [], asked, 1, print, never)
+    allowed = SearchOptions(0, 1, (), DecodingConfig(max_length_ratio=1.5))
+    ctranslate2 = engine.CTranslate2Engine(SimpleNamespace(compute_type="int8"), [], [], 9)
+    assert ctranslate2.search([], [], allowed, 1, print, never) == []
+
+
 def test_an_exported_model_is_searched_by_ctranslate2_unless_told_otherwise(
     tmp_path: Path,
 ) -> None:
@@ -104,9 +147,9 @@ def test_an_exported_model_is_searched_by_ctranslate2_unless_told_otherwise(
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        (ComputeOptions(engine="torch", precision="int8"), "`engine` torch has no int8"),
-        (ComputeOptions(device="cuda", precision="int8"), "`precision` int8: .* is for CPUs"),
-        (ComputeOptions("ctranslate2", "cuda"), "`engine` ctranslate2: .* is for CPUs"),
+        (ComputeOptions(engine="torch", precision="int8"), "`engine` torch does not support it"),
+        (ComputeOptions(device="cuda", precision="int8"), "`precision` int8: .* only runs on CPUs"),
+        (ComputeOptions("ctranslate2", "cuda"), "`engine` ctranslate2: .* only runs on CPUs"),
     ],
 )
 def test_int8_is_ctranslate2s_which_is_for_cpus(
@@ -128,5 +171,5 @@ def test_what_needs_torch_is_refused_by_what_is_in_its_way(
     asked: ComputeOptions, option: str, tmp_path: Path
 ) -> None:
     run = RunDirectory(tmp_path / "run")
-    with pytest.raises(UsageError, match=f"{option}: .* leave out {option}, or --sample$"):
+    with pytest.raises(UsageError, match=f"{option}: .* leave out {option} or --sample$"):
         choose_engine(run, replace(asked, device="cpu"), ["--sample"])

@@ -16,7 +16,8 @@ from torch.nn.utils.rnn import pad_sequence
 from transformer_cli.base.errors import CheckpointError, TransformerCliError, UsageError
 from transformer_cli.config.choices import LONGEST_SOURCE, PrecisionName, Quantization
 from transformer_cli.config.data_schema import ToyData
-from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig, TrainingConfig
+from transformer_cli.config.decoding_schema import DecodingConfig
+from transformer_cli.config.schema import Config, ModelConfig, TrainingConfig
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.evaluation.scoring import TorchTranslator
@@ -472,12 +473,12 @@ def test_a_card_has_no_snippet_where_the_tokenizer_needs_this_program(
     [
         ("model.bin", b"\x06\x00\x00\x00garbage", "not a model of the ctranslate2 library"),
         ("config.json", b"{}", "unk_token is None, not <unk>"),
-        ("config.json", b"[]", "is no settings"),
+        ("config.json", b"[]", "has no settings"),
         ("config.json", None, "cannot be read"),
         ("shared_vocabulary.json", b'["a", "b"]', "2 tokens, but the tokenizer has 300"),
         ("shared_vocabulary.json", b"[", "cannot be read"),
         ("shared_vocabulary.json", b"[" * 100_000, "cannot be read"),
-        ("shared_vocabulary.json", b"300", "is no list of tokens"),
+        ("shared_vocabulary.json", b"300", "has no list of tokens"),
         ("shared_vocabulary.json", None, "cannot be read"),
     ],
 )
@@ -487,7 +488,7 @@ def test_damage_is_named(name: str, content: bytes | None, said: str, tmp_path: 
         (directory / name).unlink()
     else:
         (directory / name).write_bytes(content)
-    with pytest.raises(CheckpointError, match=r"not those whose SHA-256 sums\.json records"):
+    with pytest.raises(CheckpointError, match=r"do not match the checksums in sums\.json"):
         opened(directory)
     (directory / "sums.json").unlink()
     others = ("tokenizer", "settings.yaml", "README.md")

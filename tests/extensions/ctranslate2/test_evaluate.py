@@ -19,7 +19,7 @@ def test_int8_translates_and_leaves_the_perplexity_as_it_is(training: Training) 
     ("options", "said"),
     [
         (("--ensemble", OTHER), "--precision int8: does not support --ensemble; leave out"),
-        (("--device", "cuda"), "--precision int8: CTranslate2 is for CPUs"),
+        (("--device", "cuda"), "--precision int8: CTranslate2 only runs on CPUs"),
     ],
 )
 def test_int8_is_refused_before_models_are_loaded(

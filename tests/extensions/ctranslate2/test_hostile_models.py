@@ -58,7 +58,7 @@ def test_a_manifest_that_claims_other_weights_gets_no_conversion_of_theirs(
     strange = RunDirectory(shutil.copytree(mine.path, tmp_path / "strange"))
     path = strange.checkpoints / "step-00000001" / "model.safetensors"
     save_file({name: -each for name, each in load_file(path).items()}, path)
-    with pytest.raises(CheckpointError, match="damaged, its SHA-256 is not the manifest's"):
+    with pytest.raises(CheckpointError, match="damaged, its SHA-256 differs from the manifest"):
         texts(strange)
 
 
@@ -77,7 +77,7 @@ def test_an_exported_models_sums_name_its_own_files_only(tmp_path: Path) -> None
             directory / "sums.json",
             Record(made_of={}, files={**files, name: FileRecord(size=0, sha256="0" * 64)}),
         )
-        assert_refused(limited("translate", directory), 1, f"{directory}: its files are not those")
+        assert_refused(limited("translate", directory), 1, f"{directory}: its files do not match")
 
 
 @pytest.mark.long_cases

@@ -190,13 +190,13 @@ def test_a_loss_that_is_no_number_on_one_rank_stops_all(training: Training, tmp_
     finished = run_ranks(2, *command, before=spoil_a_loss)
     assert_all(finished, 1)
     # 8 steps an epoch, of two batches but for the last
-    said = "error: step 13 (epoch 2, batches 9 to 10): the loss is inf and the gradient's norm "
+    said = "error: step 13 (epoch 2, batches 9 to 10): the loss is inf and the gradient norm is "
     assert said in finished[0].err
     assert finished[1].err == ""
     assert last(tmp_path / "run").name == "step-00000008"
     skipping = run_ranks(2, *command, *settings(skip_nonfinite=1), before=spoil_a_loss)
     assert_all(skipping, 0)
-    assert "step 13: not a finite number in its loss or gradient; left out\n" in skipping[0].err
+    assert "step 13: skipped, because its loss or gradient is not finite\n" in skipping[0].err
 
 
 def test_a_mistake_is_told_once(training: Training, tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_a_mistake_is_told_once(training: Training, tmp_path: Path) -> None:
 def test_what_ranks_would_all_do_alike_is_refused(tmp_path: Path, command: str) -> None:
     finished = run_ranks(2, command, "runs/x", cwd=tmp_path)
     assert_all(finished, 2)
-    assert f"error: {command}: works in one process; start it without torchrun" in finished[0].err
+    assert f"error: {command}: uses only one process; start it without torchrun" in finished[0].err
     assert finished[1].err == ""
 
 

@@ -49,7 +49,7 @@ def read(path: Path, data: bytes | str, marks_fuzzy: bool = True) -> Document:
 def filled(
     path: Path, data: bytes | str, how: LineTranslator | None = None, marks_fuzzy: bool = True
 ) -> tuple[bytes, Filled]:
-    """Return a document as it is written, and the result of filling it."""
+    """Return a filled document as bytes, and the result of filling it."""
     document = read(path, data, marks_fuzzy)
     result = fill(document, how or translating())
     return result.data, result

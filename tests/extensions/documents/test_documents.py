@@ -1,4 +1,4 @@
-"""``translate`` of documents, by a trained run of numbers."""
+"""``translate`` with documents, by a trained run that translates numbers."""
 
 from pathlib import Path
 
@@ -60,8 +60,8 @@ def test_of_many_files_documents_are_filled(training: Training, tmp_path: Path) 
     ("options", "problem"),
     [
         (("-o", "x.po", "--n-best", "2"), "--n-best is for lines and tables"),
-        (("-o", "x.txt"), "-o: a document stays in its format"),
-        ((), "need a file for output"),
+        (("-o", "x.txt"), "-o: a document keeps its format"),
+        ((), "need an output file"),
         (("-o", "x.po", "--report", "x.po"), "-o and --report are both x.po"),
         (("-o", "x.po", "--report", "-"), "--report needs the name of a file"),
         (("-o", "x.po", "--report", "de.po"), "--report de.po: is the file that -i reads"),
@@ -93,7 +93,7 @@ def test_a_memory_is_asked_first_and_a_page_written(training: Training, tmp_path
     assert 'msgstr "7 < %d & 8"' in (tmp_path / "x.po").read_text()
     page = (tmp_path / "page.html").read_text()
     assert "7 &lt; %d &amp; 8" in page
-    # The memory's are the surest; and tags look unlike text.
+    # The memory's translations are the surest. Tags look different from text.
     assert page.index("5 5 &lt;b&gt;") < page.index("1 2 x %d")
     assert "confidence" in page
 
@@ -111,7 +111,7 @@ zzz yyy xxx zzz yyy xxx
 
 @pytest.fixture(scope="module")
 def page(training: Training, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page about subtitles with a long name."""
+    """The report about subtitles with a long filename."""
     directory = tmp_path_factory.mktemp("review")
     name = "a_file_whose_name_is_rather_long_season_1_episode_2.srt"
     (directory / name).write_text(SRT)
@@ -144,15 +144,15 @@ def test_columns_of_a_page_do_not_overlap(page: Path, tmp_path: Path) -> None:
 
 def test_a_memory_is_for_documents(training: Training, tmp_path: Path) -> None:
     refused = run("translate", training.run, "--memory", "own.tsv", stdin=b"1\n", cwd=tmp_path)
-    assert_refused(refused, 2, "--memory is for files of text and documents")
+    assert_refused(refused, 2, "--memory is for text files and documents")
     (tmp_path / "x.txt").write_text("1\n")
     command = ("translate", training.run, "-i", "x.txt", "--memory", "own.tsv")
-    assert_refused(run(*command, cwd=tmp_path), 2, "need a file for output; name it with -o")
+    assert_refused(run(*command, cwd=tmp_path), 2, "need an output file; name it with -o")
 
 
 def test_lines_become_no_document(training: Training, tmp_path: Path) -> None:
     refused = run("translate", training.run, "-o", "x.po", stdin=PO.encode(), cwd=tmp_path)
-    assert_refused(refused, 2, "-o x.po: a document is made of a document only; give one of its")
+    assert_refused(refused, 2, "-o x.po: a document can only be made from a document")
     assert not any(tmp_path.iterdir())
 
 
@@ -164,6 +164,6 @@ def test_a_text_with_a_memory_is_written_line_by_line(training: Training, tmp_pa
     assert finished.err == "filled 3 of 3 segments (2 from the memory)\n"
     first, blank, third, last = (tmp_path / "y.txt").read_bytes().split(b"\n")
     assert (first, blank, last) == ("\ufeffneun acht\r".encode(), b"\r", b"neun acht")
-    # This model was trained on lines without letters, so that it translates them here as well.
+    # This model was trained on lines without letters, so it translates them here as well.
     alone = run("translate", training.run, stdin=b"3 4\n").out.strip()
     assert third.decode() == f" {alone} "

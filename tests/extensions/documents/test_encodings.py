@@ -1,4 +1,4 @@
-"""Documents in other encodings than UTF-8."""
+"""Documents in encodings other than UTF-8."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Segments: with their tags in slots, or placed by alignments, sentence by sentence."""
+"""Segments are filled sentence by sentence, with tags in slots or placed by alignments."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ XLIFF = """\
 
 
 def keep_tags(text: str) -> Line:
-    """Translate as a model with slots may do: tags are words."""
+    """Translate as a model with slots does: tags are words."""
     return Line(text.replace('a <x id="0"/>', '<x id="0"/> A'))
 
 
@@ -42,11 +42,11 @@ def test_text_that_looks_like_a_tag_is_left_where_tags_have_slots(tmp_path: Path
     assert "has text that looks like one of its tags" in result.left[0]
 
 
-def test_without_alignments_what_would_lose_tags_is_left(tmp_path: Path) -> None:
+def test_without_alignments_segments_that_would_lose_tags_are_left(tmp_path: Path) -> None:
     how = translating(can_align=False)
     data, result = filled(tmp_path / "x.xlf", XLIFF, how)
     assert data.decode() == XLIFF
-    assert "as --engine ctranslate2 aligns no words" in result.left[0]
+    assert "because --engine ctranslate2 aligns no words" in result.left[0]
     text = HEADER + 'msgid "of %s"\nmsgstr ""\n'
     written, result = filled(tmp_path / "x.po", text, how, marks_fuzzy=False)
     assert b'#, fuzzy\nmsgid "of %s"\nmsgstr "OF %S"' in written
@@ -65,10 +65,10 @@ def test_missing_numbers_are_reported(tmp_path: Path) -> None:
     assert [one.has_to_be_read for one in result.fillings if one] == [True, False, False]
 
 
-def test_what_is_filled_and_what_is_left_add_up(tmp_path: Path) -> None:
+def test_filled_and_left_segments_add_up(tmp_path: Path) -> None:
     _, result = filled(tmp_path / "x.html", "<p>3 < 4 dogs</p><p>dog</p>")
     assert result.summary()[0] == "filled 1 of 2 segments"
-    assert result.summary()[1].startswith("left 1; first: ")
+    assert result.summary()[1].startswith("not filled: 1; first: ")
 
 
 def test_forms_of_icu_are_left(tmp_path: Path) -> None:
@@ -116,14 +116,14 @@ def test_soft_hyphens_are_ignored(tmp_path: Path, name: str, text: str, expected
 
 
 class Careless(LinesDocument):
-    """A format with faults: exclamation marks become line breaks."""
+    """A faulty format in which exclamation marks become line breaks."""
 
     def written(self, segment: Segment, text: str) -> str:
         return text.replace("!", "\n")
 
 
 class Unreadable(LinesDocument):
-    """A format that cannot read what it has written."""
+    """A format that cannot read its own output."""
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)
@@ -147,7 +147,7 @@ def test_segments_that_change_the_structure_are_left(bad: set[int]) -> None:
 
 def test_a_filled_document_that_cannot_be_read_is_an_error() -> None:
     document = Unreadable(Source("a", b"b\nc\n", ("en", "de")))
-    with pytest.raises(InputError, match="a:1: damaged in the filled document, which is not"):
+    with pytest.raises(InputError, match="a:1: damaged in the filled document, so it is not"):
         fill(document, translating())
 
 

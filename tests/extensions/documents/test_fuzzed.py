@@ -1,4 +1,4 @@
-"""Broken documents: one line about what is wrong, or a right result; nothing is lost."""
+"""A broken document gives a one-line error or a correct result; nothing is lost."""
 
 import random
 import re
@@ -34,7 +34,7 @@ EXAMPLES = {".po": [PO]}
 
 
 def _find_examples() -> dict[str, list[str]]:
-    """Return what the tests of each format give as its EXAMPLES, by the ending of its files."""
+    """Return the EXAMPLES of each format's tests, by filename extension."""
     names = (path.stem for path in Path(__file__).parent.glob("test_*.py"))
     found: dict[str, list[str]] = dict(EXAMPLES)
     for name in names:
@@ -68,7 +68,7 @@ def break_document(data: bytes, draw: random.Random) -> bytes:
 
 
 def check_broken(path: Path, data: bytes) -> bool:
-    """Check what becomes of a document; return whether it could be read."""
+    """Check the result for a document; return whether it could be read."""
     try:
         document = read(path, data)
     except TransformerCliError as error:
@@ -141,7 +141,7 @@ def test_broken_documents(tmp_path: Path, ending: str, count: int) -> None:
     ],
 )
 def test_time_is_not_by_the_square(tmp_path: Path, name: str, text: str) -> None:
-    """Fail by taking minutes."""
+    """Fail if filling takes minutes."""
     try:
         document = read(tmp_path / name, text)
     except TransformerCliError:

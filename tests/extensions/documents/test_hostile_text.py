@@ -1,4 +1,4 @@
-"""Documents from strangers: only known encodings are read, and nothing takes for ever."""
+"""Documents from strangers: only known encodings are read, and nothing takes forever."""
 
 import codecs
 import encodings
@@ -51,7 +51,7 @@ def test_only_known_encodings_are_read(name: str, encoding: str, tmp_path: Path)
         messages.append(str(refused.value))
     for message in messages:
         assert message.startswith(str(path))
-        assert f"'{encoding}', which cannot be used; convert the file to UTF-8" in message
+        assert f"'{encoding}', which is not supported; convert the file to UTF-8" in message
         assert "\n" not in message
 
 
@@ -118,7 +118,7 @@ def test_a_long_tag_in_a_subtitle_is_wrapped_few_times(
     text = "two men in blue shirts are playing football on a <c.{}>lawn</c> with a dog."
     cue = "1\n00:00:03,000 --> 00:00:04,000\n{}\n"
     data, _ = filled(tmp_path / "x.srt", cue.format(text.format("a" * 20_000)))
-    # Each of the three times that it is written: to compare the structure twice, and for the file.
+    # The text is written three times: twice to compare the structure, and once for the file.
     assert len(calls) < 3 * 20
     lines = data.decode().splitlines()[2:]
     assert " ".join(lines).lower() == text.format("a" * 20_000)

@@ -1,4 +1,4 @@
-"""HTML: runs of text are translated, all else stays the same bytes."""
+"""HTML: runs of text are translated, and all other bytes stay the same."""
 
 from pathlib import Path
 
@@ -96,7 +96,7 @@ def test_text_with_a_sign_that_begins_no_tag_is_left(tmp_path: Path, text: str) 
     assert data.decode() == f"<p>{text}</p><p>b a</p>"
     assert result.summary() == [
         "filled 1 of 2 segments",
-        f"left 1; first: {tmp_path}/x.html:1: has a < that begins no tag",
+        f"not filled: 1; first: {tmp_path}/x.html:1: has a < that does not begin a tag",
     ]
 
 
@@ -107,7 +107,7 @@ def test_a_word_with_its_reading_stays(tmp_path: Path) -> None:
     assert result.left == []
 
 
-def test_a_language_is_replaced_where_it_is_the_sources(tmp_path: Path) -> None:
+def test_a_language_is_replaced_if_it_is_the_source_language(tmp_path: Path) -> None:
     for language in ("en", "fr"):
         text = f"<HTML LANG={language}-US data-lang=en><p lang=en>a</p>"
         expected = text.replace("LANG=en-US", "LANG=de").replace(">a<", ">A<")
@@ -140,10 +140,10 @@ def test_a_page_without_a_charset_is_utf8(tmp_path: Path) -> None:
         ("x.po", b'msgid ""\nmsgstr "\xe4"\n'),
     ],
 )
-def test_encoding_is_not_advised_where_a_document_declares_it(
+def test_no_encoding_is_advised_if_a_document_declares_it(
     tmp_path: Path, name: str, data: bytes
 ) -> None:
-    with pytest.raises(InputError, match=r"not utf-8 .*; correct the encoding that it declares"):
+    with pytest.raises(InputError, match=r"not utf-8 .*; correct the declared encoding"):
         read(tmp_path / name, data)
 
 
@@ -163,11 +163,11 @@ def test_a_segment_of_very_many_tags_is_left(tmp_path: Path) -> None:
     assert result.left[0].endswith("x.html:1: more than 200 tags")
 
 
-def test_an_element_without_an_end_is_told(tmp_path: Path) -> None:
+def test_an_element_without_an_end_is_reported(tmp_path: Path) -> None:
     text = "\ufeffHello<p>Use <code>foo</p><p>More text</p>"
     data, result = filled(tmp_path / "x.html", text)
     assert data.decode() == "\ufeffHELLO<p>USE <code>foo</p><p>More text</p>"
-    assert result.left == [f"{tmp_path}/x.html:1: all from <code> on, which has no end"]
+    assert result.left == [f"{tmp_path}/x.html:1: everything from <code> on, which has no end"]
 
 
 def test_a_reference_of_thousands_of_digits_stays(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_a_reference_of_thousands_of_digits_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("start", ["<a ", "<!-- x>", "<![CDATA[x>"])
-def test_what_html_parser_would_take_hours_for_is_refused(tmp_path: Path, start: str) -> None:
+def test_text_that_would_take_html_parser_hours_is_refused(tmp_path: Path, start: str) -> None:
     with pytest.raises(InputError, match=r"x\.html: not HTML: too many unclosed tags or comments"):
         read(tmp_path / "x.html", start * 100_000)
 
@@ -196,7 +196,7 @@ def test_what_html_parser_would_take_hours_for_is_refused(tmp_path: Path, start:
         "<unknown/>",
     ],
 )
-def test_what_stands_in_a_line_does_not_cut_a_sentence(tmp_path: Path, inner: str) -> None:
+def test_inline_markup_does_not_cut_a_sentence(tmp_path: Path, inner: str) -> None:
     text = "<p>One {} two <nobr>three</nobr> <my-b>four</my-b>.</p>"
     document = read(tmp_path / "x.html", text.format(inner))
     assert len(document.segments) == 1
@@ -223,7 +223,7 @@ def test_words_stay_apart_where_tags_meet(tmp_path: Path) -> None:
         ("<b {yes}>a b</b>", "<b {yes}>b a</b>"),
     ],
 )
-def test_what_says_no_is_left_with_all_in_it(tmp_path: Path, text: str, expected: str) -> None:
+def test_an_untranslatable_element_is_left(tmp_path: Path, text: str, expected: str) -> None:
     no, yes = 'translate="no"', 'translate="YES"'
     data, result = filled(tmp_path / "x.html", text.format(no=no, yes=yes), translating(reverse))
     assert data.decode() == expected.format(no=no, yes=yes)

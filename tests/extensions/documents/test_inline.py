@@ -1,4 +1,4 @@
-"""Tags that are taken out of a text and put into its translation."""
+"""Tags that are taken out of a text and placed in its translation."""
 
 import re
 from itertools import accumulate
@@ -105,7 +105,7 @@ def test_no_tag_is_lost_doubled_or_badly_nested(
     assert TAG.sub("", written).split() == translation.split() or "".join(
         TAG.sub("", written).split()
     ) == "".join(translation.split())
-    # Words stay apart, but for a tag that parts two words of the source without a space.
+    # Words stay apart, unless a tag separates two words of the source without a space.
     separating = {one.text for one in plain.tags if one.separates}
     shown = TAG.sub(lambda tag: " " * (tag[0] in separating), written)
     assert ends_of_words(translation) <= ends_of_words(shown)
@@ -130,7 +130,7 @@ def test_lost_doubled_and_crossing_tags_are_seen() -> None:
         assert not are_tags_kept(source, text)
 
 
-def test_what_clung_to_punctuation_does_not_cling_to_words() -> None:
+def test_a_tag_at_punctuation_does_not_cling_to_words() -> None:
     links = ((0, 0), (2, 2), (3, 1), (4, 3))
     written = translate("of (<x/>, <y/>; or) z", lambda _: Line("o z r e", links))
     assert written == "o <x/> z <y/> r e"

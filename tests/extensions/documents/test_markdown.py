@@ -1,4 +1,4 @@
-"""Markdown: what is text is translated, and what is markup stays."""
+"""Markdown: text is translated, and markup stays."""
 
 import re
 from collections import Counter
@@ -87,7 +87,7 @@ def test_text_is_translated(tmp_path: Path) -> None:
     data, result = filled(tmp_path / "x.md", PAGE)
     assert data.decode() == EXPECTED
     assert [line.split(":", 1)[1] for line in result.left] == [
-        "30: is HTML, which is left in Markdown"
+        "30: is HTML, which is not translated in Markdown"
     ]
 
 
@@ -145,7 +145,7 @@ def as_it_is(text: str) -> Line:
 @pytest.mark.parametrize(
     "text", ["as (`b`) as", "one of (`a`, `b`,`c`), or", 'a "`b`", <<c@d.e>>.', "a [b (c)](d)."]
 )
-def test_what_is_around_tags_stays_there(tmp_path: Path, text: str) -> None:
+def test_text_around_tags_stays_there(tmp_path: Path, text: str) -> None:
     assert filled(tmp_path / "x.md", text, translating(as_it_is))[0].decode() == text
 
 
@@ -256,7 +256,7 @@ def test_html_blocks_with_text_are_reported(tmp_path: Path) -> None:
     data, result = filled(tmp_path / "x.md", text)
     assert data.decode() == text
     assert [line.rpartition("x.md:")[2] for line in result.left] == [
-        "9: is HTML, which is left in Markdown"
+        "9: is HTML, which is not translated in Markdown"
     ]
 
 

@@ -1,4 +1,4 @@
-"""A translation memory: exact matches are taken, fuzzy ones told, by a fake translator."""
+"""A translation memory: exact matches are used, and fuzzy ones shown, with a fake translator."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -36,7 +36,7 @@ def finder(memory: Memory) -> Callable[[Sequence[str]], list[Match | None]]:
     return lambda texts: [memory.find(text) for text in texts]
 
 
-def test_a_memory_finds_what_is_the_same_or_most_like_it() -> None:
+def test_a_memory_finds_the_same_or_the_most_similar_source() -> None:
     memory = Memory(PAIRS)
     assert memory.find("Open  the file\n") == Match("Open the file", "Datei öffnen", 100)
     match = memory.find("Open the files")
@@ -47,7 +47,7 @@ def test_a_memory_finds_what_is_the_same_or_most_like_it() -> None:
     assert memory.find("Only the source") is None
 
 
-def test_an_exact_match_is_taken_and_a_fuzzy_one_told(tmp_path: Path) -> None:
+def test_an_exact_match_is_used_and_a_fuzzy_one_shown(tmp_path: Path) -> None:
     text = po("Open the file", "Open the files", "Quit")
     written, result = filled(tmp_path / "x.po", text, recalling())
     assert written.decode() == HEAD + (
@@ -131,7 +131,7 @@ def test_a_comment_is_written_once_and_in_any_encoding(tmp_path: Path) -> None:
     assert again == once
 
 
-def test_a_match_is_one_line_of_what_xml_can_hold(tmp_path: Path) -> None:
+def test_a_match_is_one_line_of_valid_xml_text(tmp_path: Path) -> None:
     memory = Memory([("Usage: -a foo", "Aufruf: -a foo"), ("Qu\0it", "Be\x0bende\uffff ")])
     assert memory.find("Qu\0it") == Match("Qu\ufffdit", "Be ende\ufffd", 100)
     how = replace(translating(), find_matches=finder(memory))
@@ -139,7 +139,7 @@ def test_a_match_is_one_line_of_what_xml_can_hold(tmp_path: Path) -> None:
     assert r'  -A FOO\n"' in written.decode()
 
 
-def test_what_is_doubtful_is_told_or_left(tmp_path: Path) -> None:
+def test_doubtful_translations_are_reported_or_left(tmp_path: Path) -> None:
     def doubting(text: str) -> Line:
         return Line(text.upper(), log_probability=-2.0, tokens=4, remark="repeats itself")
 
@@ -151,7 +151,8 @@ def test_what_is_doubtful_is_told_or_left(tmp_path: Path) -> None:
     assert filling.confidence == pytest.approx(0.6065, abs=1e-4)
     written, result = filled(tmp_path / "x.po", text, recalling(doubting, fills_doubtful=False))
     assert written.decode() == text
-    assert result.summary()[1:] == [f"left 1; first: {tmp_path}/x.po:4: doubtful, repeats itself"]
+    (line,) = result.summary()[1:]
+    assert line == f"not filled: 1; first: {tmp_path}/x.po:4: doubtful, repeats itself"
 
 
 def test_a_memory_is_read_by_its_ending(tmp_path: Path) -> None:
@@ -160,5 +161,5 @@ def test_a_memory_is_read_by_its_ending(tmp_path: Path) -> None:
     memory = Memory.read((tmp_path / "own.tsv", tmp_path / "own.po"), "en", "de")
     assert memory.find("Open") == Match("Open", "Öffnen", 100)
     assert memory.find("Quit") == Match("Quit", "Beenden", 100)
-    with pytest.raises(UsageError, match=r"own\.txt: expected TMX, PO, or TSV"):
+    with pytest.raises(UsageError, match=r"own\.txt: expected .tmx, .po or .tsv"):
         Memory.read((tmp_path / "own.txt",), "en", "de")

@@ -1,4 +1,4 @@
-"""A package that documents need and that is missing."""
+"""Errors about missing packages that documents need."""
 
 from functools import partial
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Files whose lines are no sentences."""
+"""Files whose lines are not sentences."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""PO files: what is filled, and that all else stays the same bytes."""
+"""PO files: untranslated entries are filled, and all other bytes stay the same."""
 
 import shutil
 import subprocess
@@ -51,7 +51,7 @@ def check_by_gettext(data: bytes, *command: str) -> None:
 
 
 def check_filled(tmp_path: Path, entry: str, expected: str, marks_fuzzy: bool = True) -> None:
-    """Fill an entry that stands between others, which must stay as they were."""
+    """Fill an entry between others, which must stay unchanged."""
     text = f"{HEADER}{DONE}{entry}\n{AFTER}"
     data, _ = filled(tmp_path / "x.po", text, marks_fuzzy=marks_fuzzy)
     written = data.decode()
@@ -113,7 +113,7 @@ def test_without_fuzzy_marks_there_are_none(tmp_path: Path, entry: str, expected
     check_filled(tmp_path, entry, expected, marks_fuzzy=False)
 
 
-def test_what_msgfmt_would_refuse_is_fuzzy_nevertheless(tmp_path: Path) -> None:
+def test_entries_that_msgfmt_would_refuse_are_fuzzy(tmp_path: Path) -> None:
     text = HEADER + '#, c-format\nmsgid "%d of %s"\nmsgstr ""\n'
     document = read(tmp_path / "x.po", text, marks_fuzzy=False)
     assert b"fuzzy" not in document.write([Filling("%d von %s")])
@@ -138,7 +138,7 @@ def test_line_ends_marks_and_encodings_stay(tmp_path: Path) -> None:
     assert written.decode() == '\ufeff#, fuzzy\nmsgid "a"\nmsgstr "A"\n'
 
 
-def test_what_cannot_be_written_is_left_and_told(tmp_path: Path) -> None:
+def test_text_that_cannot_be_written_is_left_and_reported(tmp_path: Path) -> None:
     text = (HEADER + 'msgid "Close"\nmsgstr ""\n').replace("UTF-8", "US-ASCII")
     data, result = filled(tmp_path / "x.po", text, translating(lambda _: Line("Schließen")))
     assert data == text.encode()
@@ -151,14 +151,14 @@ def test_without_a_plural_rule_plurals_are_left(tmp_path: Path) -> None:
     text = header + 'msgid "a"\nmsgid_plural "b"\nmsgstr[0] ""\nmsgstr[1] ""\n'
     data, result = filled(tmp_path / "x.pot", text)
     assert data == text.encode()
-    assert result.summary()[-1].endswith("x.pot:8: no Plural-Forms in the header")
+    assert result.summary()[-1].endswith("x.pot:8: the header has no Plural-Forms")
 
 
-def test_a_plural_with_some_of_its_forms_is_told(tmp_path: Path) -> None:
+def test_a_plural_with_some_of_its_forms_is_reported(tmp_path: Path) -> None:
     text = HEADER + 'msgid "a"\nmsgid_plural "b"\nmsgstr[0] "x"\nmsgstr[1] ""\n'
     data, result = filled(tmp_path / "x.po", text)
     assert data == text.encode()
-    assert result.summary()[-1].endswith("x.po:8: some forms of its plural are empty")
+    assert result.summary()[-1].endswith("x.po:8: some of its plural forms are empty")
 
 
 def test_a_language_with_three_forms_gets_three(tmp_path: Path) -> None:
@@ -317,15 +317,15 @@ def test_another_language_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("msgid no quotes\n", "x.po:1: no line of a PO file"),
-        ('msgid "a"\n', "x.po:1: an entry without its msgid or msgstr"),
-        ('msgstr "a"\n', "x.po:1: an entry without its msgid or msgstr"),
-        ('msgid "a"\nmsgid "b"\nmsgstr ""\n', "x.po:2: a second msgid of one entry"),
+        ("msgid no quotes\n", "x.po:1: not a line of a PO file"),
+        ('msgid "a"\n', "x.po:1: an entry without msgid or msgstr"),
+        ('msgstr "a"\n', "x.po:1: an entry without msgid or msgstr"),
+        ('msgid "a"\nmsgid "b"\nmsgstr ""\n', "x.po:2: a second msgid in one entry"),
         ('"a"\n', "x.po:1: a text without msgid or msgstr"),
-        ('msgid "a"\n#~ c\nmsgstr ""\n', "x.po:2: an obsolete line in the midst of an entry"),
+        ('msgid "a"\n#~ c\nmsgstr ""\n', "x.po:2: an obsolete line within an entry"),
     ],
 )
-def test_what_is_no_po_file_is_one_line(tmp_path: Path, text: str, problem: str) -> None:
+def test_an_invalid_po_file_gives_one_line(tmp_path: Path, text: str, problem: str) -> None:
     with pytest.raises(InputError, match=problem):
         read(tmp_path / "x.po", text)
 

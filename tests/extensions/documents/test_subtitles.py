@@ -1,4 +1,4 @@
-"""Subtitles: the text of cues is translated, and all else stays the same bytes."""
+"""Subtitles: the text of cues is translated, and all other bytes stay the same."""
 
 from pathlib import Path
 
@@ -141,7 +141,7 @@ def test_only_an_empty_line_ends_a_cue(tmp_path: Path, name: str, end: str) -> N
     assert result.left == []
 
 
-def test_what_has_no_times_is_no_subtitles(tmp_path: Path) -> None:
+def test_a_file_without_times_is_not_subtitles(tmp_path: Path) -> None:
     assert filled(tmp_path / "x.srt", "")[0] == b""
     assert filled(tmp_path / "x.vtt", "WEBVTT\n\nNOTE A dog\n")[1].fillings == []
     with pytest.raises(InputError, match=r"x\.srt: no subtitles: it has no line of times"):

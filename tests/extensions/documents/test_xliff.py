@@ -1,4 +1,4 @@
-"""XLIFF of several producers: what is filled and set, and that all else stays the same bytes."""
+"""XLIFF from several producers: targets are filled, and all other bytes stay the same."""
 
 # ruff: noqa: E501
 
@@ -17,7 +17,7 @@ from extensions.documents.fakes import Line, filled, read, reverse, translating
 from transformer_cli.base.errors import InputError
 from transformer_cli.extensions.documents.document import Filling
 
-# As Okapi writes it: segmented, with codes of its own.
+# As written by Okapi: segmented, with its own codes.
 OKAPI = """\
 <?xml version="1.0" encoding="UTF-8"?>
 <xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2" xmlns:okp="okapi-framework:xliff-extensions">
@@ -35,7 +35,7 @@ OKAPI = """\
 </file>
 </xliff>
 """
-# As Weblate writes it.
+# As written by Weblate.
 WEBLATE = """\
 <?xml version='1.0' encoding='utf-8'?>
 <xliff xmlns="urn:oasis:names:tc:xliff:document:1.2" version="1.2">
@@ -61,7 +61,7 @@ WEBLATE = """\
   </file>
 </xliff>
 """
-# After the examples of the standard, 2.1.
+# Based on the examples of the standard, 2.1.
 STANDARD = """\
 <xliff xmlns="urn:oasis:names:tc:xliff:document:2.0" version="2.1" srcLang="en">
  <file id="f1">
@@ -90,7 +90,7 @@ def fill_xliff(tmp_path: Path, text: str) -> str:
     return data.decode()
 
 
-# What else the standards have where something is put in.
+# Other elements that the standards allow where we insert something.
 CROWDED = """\
 <xliff xmlns="urn:oasis:names:tc:xliff:document:1.2" version="1.2"><file original="x" source-language="en" datatype="xml">
 <header><note>kept</note></header><body><group id="g"><context-group purpose="location"><context context-type="linenumber">3</context></context-group>
@@ -109,7 +109,7 @@ CROWDED_2 = """\
 
 @pytest.mark.skipif("XLIFF_SCHEMAS" not in os.environ, reason="needs the standard's schemas")
 @pytest.mark.parametrize("text", [OKAPI, WEBLATE, CROWDED, STANDARD, CROWDED_2])
-def test_what_is_filled_is_valid(tmp_path: Path, text: str) -> None:
+def test_filled_files_are_valid(tmp_path: Path, text: str) -> None:
     directory = Path(os.environ["XLIFF_SCHEMAS"])
 
     class Local(etree.Resolver):  # type: ignore[misc]  # lxml has no types
@@ -138,7 +138,7 @@ def test_segmented_units_are_filled_segment_by_segment(tmp_path: Path) -> None:
     assert fill_xliff(tmp_path, OKAPI) == expected
 
 
-def test_states_are_set_and_what_is_translated_stays(tmp_path: Path) -> None:
+def test_states_are_set_and_translations_stay(tmp_path: Path) -> None:
     state = 'state="needs-review-translation" state-qualifier="mt-suggestion"'
     expected = (
         WEBLATE.replace("'en'", "'en'")
@@ -189,7 +189,7 @@ def test_notes_go_where_the_schemas_have_them(tmp_path: Path) -> None:
         assert "exact-match" in written or "transformer-cli:memory" in written
 
 
-def test_what_translate_toolkit_writes_is_read_by_it_again(tmp_path: Path) -> None:
+def test_translate_toolkit_reads_its_own_files_again(tmp_path: Path) -> None:
     store: Any = xliff.xlifffile(sourcelanguage="en", targetlanguage="de")
     store.addsourceunit("Open %s\nnow")
     unit = store.addsourceunit("x")
@@ -222,12 +222,12 @@ def test_encodings_stay(tmp_path: Path, encoding: str) -> None:
         (STANDARD.replace('"en"', '"fr"'), r"x.xlf:1: srcLang is 'fr', but the run translates"),
         (
             '<!DOCTYPE a [<!ENTITY b "c">]>' + STANDARD,
-            r"x.xlf:1: the entity 'b'; a file with entities of its own is not read",
+            r"x.xlf:1: the file uses its own entity 'b', which is not supported",
         ),
-        ("<a>" * 200, "x.xlf:1: elements that are nested more than 100 deep"),
+        ("<a>" * 200, "x.xlf:1: elements are nested more than 100 deep"),
     ],
 )
-def test_what_is_no_xliff_is_one_line(tmp_path: Path, text: str, problem: str) -> None:
+def test_an_invalid_xliff_file_gives_one_line(tmp_path: Path, text: str, problem: str) -> None:
     with pytest.raises(InputError, match=problem):
         read(tmp_path / "x.xlf", text)
 
@@ -276,7 +276,7 @@ CUT = '<seg-source><mrk mtype="seg" mid="1">a b.</mrk> <mrk mtype="seg" mid="2">
 
 
 def fill_unit(tmp_path: Path, unit: str, form: str = FILE_1) -> tuple[str, list[str]]:
-    """Return a unit as it is filled with words in reverse order, and what was left."""
+    """Return a unit filled with words in reverse order, and the list of unfilled text."""
     data, result = filled(tmp_path / "x.xlf", form.format(unit), translating(reverse))
     start, end = form.split("{}")
     return data.decode().removeprefix(start).removesuffix(end), result.left
@@ -323,7 +323,7 @@ def test_a_target_with_the_tags_of_a_source_without_text_is_translated(tmp_path:
 def test_empty_segments_of_a_target_are_filled(tmp_path: Path, target: str, expected: str) -> None:
     unit = f'<trans-unit id="a"><source>a</source>{CUT}<target{{}}>{{}}</target></trans-unit>'
     assert fill_unit(tmp_path, unit.format("", target)) == (unit.format(STATE, expected), [])
-    # What people have translated stays even if they left the state as it was.
+    # People's translations stay even if the state was never updated.
     new = ' state="new"'
     assert fill_unit(tmp_path, unit.format(new, target)) == (unit.format(STATE, expected), [])
 
@@ -387,7 +387,7 @@ def test_translate_is_inherited_and_overridden(tmp_path: Path, form: str) -> Non
     ]
 
 
-def test_a_part_of_a_unit_that_is_not_translated_may_be(tmp_path: Path) -> None:
+def test_part_of_an_untranslated_unit_may_be_translated(tmp_path: Path) -> None:
     source = 'a <mrk id="1" translate="yes">b c</mrk> d'
     unit = f'<unit id="u"{NO}><segment{{}}><source>{source}</source>{{}}</segment></unit>'
     target = '<target>a <mrk id="1" translate="yes">c b</mrk> d</target>'
@@ -400,7 +400,7 @@ def test_a_part_of_a_unit_that_is_not_translated_may_be(tmp_path: Path) -> None:
     assert fill_unit(tmp_path, unit.format(""))[0] == expected
 
 
-def test_what_is_not_translated_may_span_segments(tmp_path: Path) -> None:
+def test_untranslated_text_may_span_segments(tmp_path: Path) -> None:
     source = '<segment><source>a <sm id="1" translate="no"/>b</source>{}</segment><ignorable><source> </source></ignorable>'
     unit = f'<unit id="u">{source}<segment><source> c d<em startRef="1"/> e f</source>{{}}</segment></unit>'
     written, left = fill_unit(tmp_path, unit.format("", ""), FILE_2)

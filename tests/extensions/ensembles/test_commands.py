@@ -20,9 +20,9 @@ def test_an_ensemble_that_does_not_go_together_is_refused(training: Training) ->
     checkpoint = training.run / "checkpoints" / "step-00000060"
     ensemble = training.run, "--ensemble", training.run, "--checkpoint", checkpoint
     refused = run("evaluate", *ensemble)
-    assert_refused(refused, 2, "is of one run; with --ensemble, name best, last or average")
+    assert_refused(refused, 2, "belongs to one run; with --ensemble, use best, last or average")
     refused = run("evaluate", training.run, "--ensemble", OTHER)
-    assert_refused(refused, 2, f"--ensemble {OTHER}: its tokenizer is not that of {training.run}")
+    assert_refused(refused, 2, f"--ensemble {OTHER}: its tokenizer differs from {training.run}")
 
 
 def test_a_run_and_one_that_began_from_it_go_together(training: Training, tmp_path: Path) -> None:

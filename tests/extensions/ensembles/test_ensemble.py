@@ -38,7 +38,7 @@ def test_probabilities_are_the_mean_of_the_models() -> None:
 
 @pytest.mark.long
 @torch.inference_mode()
-def test_steps_are_those_of_all_positions_at_once() -> None:
+def test_steps_equal_all_positions_at_once() -> None:
     ensemble = Ensemble(make_models(2))
     state = ensemble.init_state(SRC)
     whole = ensemble.hidden_states(SRC, TGT_IN)
@@ -63,7 +63,7 @@ def test_a_model_with_itself_is_the_model(beam_size: int) -> None:
 
 
 def best_by_exhaustion(models: list[Transformer], src: Tensor, length: int) -> float:
-    """The greatest mean-probability product of any output of two tokens that ends."""
+    """Return the greatest mean-probability product of all two-token outputs that end."""
     ensemble = Ensemble(models)
     allowed = range(4, ensemble.tgt_size)
     best = float("-inf")

@@ -1,4 +1,4 @@
-"""Tiny models as OPUS-MT's, made by transformers, and what importing them gives."""
+"""Tiny models like OPUS-MT's, made by transformers, and the results of importing them."""
 
 import io
 import json
@@ -22,7 +22,7 @@ ENGLISH = ["A dog runs across the street.", "Two dogs sleep.", "The big bear cal
 
 
 def learn_pieces(lines: list[str]) -> tuple[bytes, list[str]]:
-    """A SentencePiece model as Marian's, and its ordinary pieces."""
+    """A SentencePiece model like Marian's, and its ordinary pieces."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(lines * 10),
@@ -41,7 +41,7 @@ def learn_pieces(lines: list[str]) -> tuple[bytes, list[str]]:
 
 
 def table(pieces: list[str]) -> dict[str, int]:
-    """Ids as OPUS-MT has them: EOS first, padding last, and the pieces in any order."""
+    """Ids as in OPUS-MT: EOS first, padding last, and the pieces in any order."""
     tokens = ["</s>", "<unk>", ">>fra<<", "<s>", *sorted(set(pieces), reverse=True), "<pad>"]
     return {token: number for number, token in enumerate(tokens)}
 
@@ -95,7 +95,7 @@ CONFIG: dict[str, Any] = {
 
 
 def make_tensors() -> dict[str, Tensor]:
-    """Tensors of ``CONFIG``, all embeddings tied, by the names of older versions."""
+    """Tensors of ``CONFIG`` with all embeddings tied, under the names of older versions."""
     config = ModelConfig(
         d_model=8, num_heads=2, d_ff=12, num_encoder_layers=1, num_decoder_layers=1, norm="post",
         activation="swish", tying="all",
@@ -113,7 +113,7 @@ def make_tensors() -> dict[str, Tensor]:
 
 
 def write_model(directory: Path) -> None:
-    """A whole directory."""
+    """A complete model directory."""
     write_tokenizer(directory)
     write_json(directory / "config.json", CONFIG)
     save_file(make_tensors(), directory / "model.safetensors")

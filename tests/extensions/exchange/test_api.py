@@ -1,4 +1,4 @@
-"""Python programs, and models that are exchanged with other programs."""
+"""Python programs with models that are exchanged with other programs."""
 
 from pathlib import Path
 
@@ -21,6 +21,6 @@ def test_a_shared_model_loads(training: Training, translator: Translator, tmp_pa
 
 def test_a_model_of_transformers_is_led_to_import(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "marian", "d_model": 8}')
-    with pytest.raises(RunError, match=f"of transformers.*transformer-cli import {tmp_path} RUN"):
+    with pytest.raises(RunError, match=f"transformers model.* import {tmp_path} RUN"):
         Translator.load(tmp_path)
     assert_refused(run("translate", tmp_path, stdin=b"x\n"), 1, f"import {tmp_path} RUN")

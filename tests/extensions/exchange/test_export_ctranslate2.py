@@ -1,4 +1,4 @@
-"""``export --format ctranslate2`` and ``translate --engine ctranslate2`` as a user runs them."""
+"""``export --format ctranslate2`` and ``translate --engine ctranslate2``, as users run them."""
 
 import json
 import signal
@@ -27,7 +27,7 @@ def translated(path: Path, *options: str | Path, stdin: bytes = TEXT) -> str:
 
 @pytest.fixture(scope="module")
 def directory(training: Training, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What is exported of the trained run; look at it, and change nothing."""
+    """The exported trained run; tests must not change it."""
     path = tmp_path_factory.mktemp("export") / "exported"
     finished = export(training.run, path)
     assert (finished.code, finished.err) == (0, "")
@@ -60,7 +60,7 @@ def test_an_existing_empty_directory_is_filled(training: Training, tmp_path: Pat
     path.mkdir()
     assert export(training.run, path, "--checkpoint", "last", "--quantization", "int8").code == 0
     assert [each.name for each in tmp_path.iterdir()] == ["exported"]
-    # The model is hardly trained: some of its choices are close ones.
+    # The model is hardly trained, so some of its choices are close.
     numbers = b"".join(b"%d %d %d %d\n" % (a, b, a, b) for a in range(1, 7) for b in range(1, 7))
     ours = translated(training.run, "--checkpoint", "last", stdin=numbers).split("\n")
     theirs = translated(path, stdin=numbers).split("\n")
@@ -91,7 +91,7 @@ def test_a_translation_goes_on_with_its_own_engine_only(
 
 
 @pytest.mark.posix
-def test_nothing_is_left_of_an_export_that_is_stopped(training: Training, tmp_path: Path) -> None:
+def test_a_stopped_export_leaves_nothing(training: Training, tmp_path: Path) -> None:
     stop = partial(
         signal_at,
         "transformer_cli.extensions.exchange.to_ctranslate2",
@@ -103,18 +103,18 @@ def test_nothing_is_left_of_an_export_that_is_stopped(training: Training, tmp_pa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_cannot_be_exported_is_refused(
+def test_a_run_that_cannot_be_exported_is_refused(
     training: Training, directory: Path, tmp_path: Path
 ) -> None:
     nowhere = tmp_path / "no" / "where"
-    assert_refused(export(training.run, directory), 2, f"{directory}: is there already")
+    assert_refused(export(training.run, directory), 2, f"{directory}: already exists")
     assert_refused(export(training.run, nowhere), 2, f"no directory {nowhere.parent}")
     assert_refused(export(tmp_path, tmp_path / "new"), 2, "not a run directory")
     assert_refused(export(training.run, tmp_path / "new", "--quantization", "int3"), 2, "int8")
     finished = run(
         "export", training.run, tmp_path / "new", "--format", "onnx", "--quantization", "int8"
     )
-    assert_refused(finished, 2, "--quantization int8: onnx has no such choice")
+    assert_refused(finished, 2, "--quantization int8: onnx does not support it")
     finished = run("export", training.run, tmp_path / "new", "--format", "transformers")
     assert_refused(finished, 2, "tokenizer.kind: words: ", "train with sentencepiece")
     assert list(tmp_path.iterdir()) == []
@@ -129,11 +129,13 @@ def test_an_exported_model_is_no_run(directory: Path, tmp_path: Path) -> None:
 
     if "bfloat16" not in ctranslate2.get_supported_compute_types("cpu"):
         finished = run("translate", directory, "--precision", "bfloat16")
-        assert_refused(finished, 2, "error: CTranslate2 cannot compute like that: ", "bfloat16")
+        assert_refused(
+            finished, 2, "error: CTranslate2 does not support this precision: ", "bfloat16"
+        )
     assert_refused(export(directory, tmp_path / "new"), 1, "is exported for CTranslate2")
 
 
-def test_what_needs_our_own_model_is_refused(
+def test_options_that_need_our_own_model_are_refused(
     training: Training, directory: Path, tmp_path: Path
 ) -> None:
     options = ("--alignments", tmp_path / "links", "--prefix-file", "-")
@@ -143,7 +145,7 @@ def test_what_needs_our_own_model_is_refused(
     for option in (("--engine", "ctranslate2"), ("--precision", "int8")):
         finished = run("translate", training.run, "--replace-unk", *option)
         by = " ".join(option)
-        said = f"{by}: does not support --replace-unk; leave out {by}, or --replace-unk"
+        said = f"{by}: does not support --replace-unk; leave out {by} or --replace-unk"
         assert_refused(finished, 2, said)
 
 
@@ -159,7 +161,7 @@ def test_several_translations_are_found_and_about_as_likely(
         assert our["line"] == their["line"]
         best, again = our["translations"][0], their["translations"][0]
         assert best["text"] == again["text"]
-        # What is never written has no share there.
+        # Tokens that are never written have no probability there.
         assert -1e-3 <= again["log_probability"] - best["log_probability"] < 0.2
 
 

@@ -1,4 +1,4 @@
-"""The facts of export formats, and what is done with them."""
+"""The facts of export formats, and how they are used."""
 
 import re
 from typing import cast
@@ -28,12 +28,12 @@ def test_the_page_has_a_row_for_each_format() -> None:
         assert ("rmsnorm" in text) == limited, name
 
 
-def test_what_a_reader_cannot_compute_is_refused() -> None:
+def test_a_model_that_a_reader_cannot_compute_is_refused() -> None:
     facts = {"reader": "A reader", "values": "norm: pre, post; activation: relu, gelu"}
     entry = registry.Entry("fake", "fakes", facts, "fakes")
     tokenizers = cast(Tokenizers, None)  # only a format's own check looks at them
     config = Config(data=ToyData(kind="toy"), tokenizer=WordsConfig(kind="words"))
     check_expressible(entry, config, tokenizers)
     swish = config.model_copy(update={"model": ModelConfig(activation="swish")})
-    with pytest.raises(UsageError, match="A reader has no such model; train with relu or gelu"):
+    with pytest.raises(UsageError, match="A reader does not support it; train with relu or gelu"):
         check_expressible(entry, swish, tokenizers)

@@ -1,4 +1,4 @@
-"""Directories of models that are not what they should be: one line, and nothing is written."""
+"""Damaged or hostile model directories give a one-line error, and nothing is written."""
 
 import io
 import json
@@ -52,7 +52,7 @@ def model(tmp_path: Path) -> Path:
 
 
 def refuse(directory: Path) -> str:
-    """Import what is refused in one line; return it."""
+    """Import a model that is refused in one line; return the line."""
     with pytest.raises((ImportedModelError, TokenizerError)) as caught:
         import_directory(directory, directory.parent / "run")
     assert [path.name for path in directory.parent.iterdir()] == [directory.name]
@@ -71,7 +71,7 @@ def vocabulary(**changes: Any) -> Change:
 
 
 def vocabulary_piece(piece: str) -> Change:
-    """Another spelling of the language's code, an ordinary piece."""
+    """Spell the language code as an ordinary piece."""
     ids = {piece if token == ">>fra<<" else token: number for token, number in JOINT.items()}
     return lambda path: write_json(path / "vocab.json", ids)
 
@@ -117,13 +117,13 @@ FORM = [
     (config(scale_embedding=False), "scale_embedding: found false; it should be True"),
     (
         config(normalize_before=True),
-        "normalize_before: found true; in our models, such a marian has false",
+        "normalize_before: found true; our models need false for the type marian",
     ),
     (config(normalize_embedding=True), "normalize_embedding"),
     (config(static_position_embeddings=False), "static_position_embeddings"),
     (
         config(decoder_attention_heads=4),
-        "decoder_attention_heads: found 4; in our models, such a marian has 2",
+        "decoder_attention_heads: found 4; our models need 2 for the type marian",
     ),
     (config(decoder_ffn_dim=16), "decoder_ffn_dim: found 16"),
     (config(activation_function="gelu_new"), "activation_function: found the text 'gelu_new'"),
@@ -143,7 +143,7 @@ FORM = [
     ),
     (config(vocab_size=2**31), "but the model has 2,147,483,648 rows"),
     (config(dropout="much"), "dropout: found the text 'much'"),
-    (config(decoder_start_token_id=-1), "has no decoder_start_token_id -1"),
+    (config(decoder_start_token_id=-1), "lacks the decoder_start_token_id -1"),
     (config(eos_token_id=5), "'</s>' is 0, but the model's eos_token_id is 5"),
     (write("config.json", "[" * 100_000), "is not JSON"),
     (write("config.json", "[]"), "is not a JSON object"),
@@ -156,7 +156,7 @@ TOKENIZER = [
     (vocabulary(**{"</s>": -1}), "has the id -1"),
     (vocabulary(**{"</s>": True}), "has the id True"),
     (vocabulary(more=len(JOINT)), "pieces, but the model has"),
-    (write("vocab.json", json.dumps({f"{n}": n for n in JOINT.values()})), "has no '<unk>'"),
+    (write("vocab.json", json.dumps({f"{n}": n for n in JOINT.values()})), "lacks '<unk>'"),
     (write("vocab.json", '{"a": ' * 50_000), "is not JSON"),
     (
         write("tokenizer_config.json", '{"unk_token": 3}'),
@@ -184,7 +184,7 @@ WEIGHTS = [
     (tensor("model.decoder.layers.0.fc1.bias", torch.zeros(13)), "has the shape (13,)"),
     (tensor("model.encoder.layers.0.gate.weight", torch.zeros(2)), "which our models do not have"),
     (tensor("final_logits_bias", torch.zeros(1, len(JOINT)).long()), "has the type torch.int64"),
-    (tensor("model.encoder.embed_positions.weight", torch.ones(16, 8)), "no table of sinusoids"),
+    (tensor("model.encoder.embed_positions.weight", torch.ones(16, 8)), "not a table of sinusoids"),
     (tensor("model.encoder.embed_positions.weight", torch.ones(16, 4)), "has the shape (16, 4)"),
     (header({"model.shared.weight": HUGE}), "is not a safetensors file"),
     (header({"final_logits_bias": SHORT}), "is not a safetensors file"),
@@ -196,10 +196,10 @@ WEIGHTS = [
     (tensor("model.encoder.embed_positions.weight", torch.tensor(1.0)), "has the shape ()"),
     (resize_sparsely("model.safetensors", 10**12), "has 1,000,000,000,000 bytes"),
     (resize_sparsely("model.safetensors", 500), "is not a safetensors file"),
-    (write("model.safetensors", LFS_POINTER), "a pointer of Git LFS; get the file with: git lfs"),
+    (write("model.safetensors", LFS_POINTER), "a Git LFS pointer; get the file with: git lfs"),
     (write("model.safetensors", ""), "is not a safetensors file"),
     (write("model.safetensors", "\x02"), "is not a safetensors file"),
-    (tensor("final_logits_bias", torch.full((1, len(JOINT)), torch.nan)), "infinite or no number"),
+    (tensor("final_logits_bias", torch.full((1, len(JOINT)), torch.nan)), "infinite or NaN values"),
     (tensor("model.encoder.embed_positions.weight", torch.zeros(0, 8)), "has the shape (0, 8)"),
     (lambda path: (path / "model.safetensors").unlink(), "model.safetensors: missing"),
 ]  # fmt: skip
@@ -258,11 +258,11 @@ def test_a_file_that_grows_is_refused(model: Path, monkeypatch: pytest.MonkeyPat
         return found
 
     monkeypatch.setattr(os, "fstat", grow)
-    assert "changes while it is read" in refuse(model)
+    assert "changed while it was read" in refuse(model)
 
 
 class Evil:
-    """Makes a file when it is unpickled."""
+    """An object that creates a file when it is unpickled."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -278,7 +278,7 @@ def save_torch(model: Path, content: object, **options: Any) -> None:
 
 @pytest.fixture
 def _in_forks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read files of torch.save in forks: new processes would import torch again."""
+    """Read files of torch.save in forks, because new processes would import torch again."""
     if sys.platform != "win32":
         monkeypatch.setattr(weights, "subprocess", SimpleNamespace(run=read_in_fork))
 
@@ -309,7 +309,7 @@ def read_in_fork(
 def test_code_in_a_pytorch_file_is_not_run(model: Path, zipped: bool) -> None:
     content = {"model.shared.weight": Evil(model.parent / "owned")}
     save_torch(model, content, _use_new_zipfile_serialization=zipped)
-    assert "pytorch_model.bin: is not only weights" in refuse(model)
+    assert "pytorch_model.bin: contains code, not only weights" in refuse(model)
 
 
 @pytest.mark.usefixtures("_in_forks")
@@ -335,7 +335,7 @@ def test_a_pytorch_file_gives_the_same_run(model: Path, zipped: bool) -> None:
         ),
     ],
 )
-def test_what_a_pytorch_file_cannot_hold(model: Path, content: object, message: str) -> None:
+def test_other_pytorch_files_are_refused(model: Path, content: object, message: str) -> None:
     save_torch(model, content)
     assert message in refuse(model)
 
@@ -346,13 +346,13 @@ def test_a_pytorch_file_that_expands_is_refused(model: Path) -> None:
     path = model / "pytorch_model.bin"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("archive/data.pkl", bytes(10**6))
-    assert "is damaged, or no file of weights" in refuse(model)
+    assert "is damaged, or not a file of weights" in refuse(model)
     path.write_bytes(b"PK\x03\x04 no zip")
-    assert "is damaged, or no file of weights" in refuse(model)
+    assert "is damaged, or not a file of weights" in refuse(model)
 
 
 class Takes:
-    """Takes 1.5 GB when it is unpickled, by a function that torch.load allows."""
+    """An object that takes 1.5 GB when unpickled, by a function that torch.load allows."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (bytearray, (1_500_000_000,))
@@ -365,12 +365,12 @@ def test_a_pickle_cannot_take_memory(model: Path) -> None:
 
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     save_torch(model, {"model.shared.weight": Takes()})
-    assert "would take more memory or time than its weights do" in refuse(model)
+    assert "would take more memory or time than its weights need" in refuse(model)
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss <= max(before, 1 << 20)
 
 
 def storage_of(numel: int) -> bytes:
-    """A pickle of one tensor, and its storage of 4 bytes, as an older torch wrote them."""
+    """Return a pickle of one tensor, and its storage of 4 bytes, as an older torch wrote them."""
     content = io.BytesIO()
     tensors = {"final_logits_bias": torch.zeros(1, numel)}
     torch.save(tensors, content, _use_new_zipfile_serialization=False)
@@ -381,7 +381,7 @@ def storage_of(numel: int) -> bytes:
 def test_elements_that_a_pytorch_file_does_not_have(model: Path) -> None:
     (model / "model.safetensors").unlink()
     (model / "pytorch_model.bin").write_bytes(storage_of(len(JOINT)))
-    assert "is damaged, or no file of weights" in refuse(model)
+    assert "is damaged, or not a file of weights" in refuse(model)
 
 
 def call(*arguments: object) -> None:
@@ -395,7 +395,7 @@ def test_the_command(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record = json.loads((runs / "opus" / "import.json").read_text())
     assert record["source"] == model.as_posix()
     assert record["sha256"].keys() >= {"config.json", "vocab.json", "model.safetensors"}
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="already exists"):
         call(model, runs / "opus")
     data = load_config(runs / "opus" / "config.yaml").data
     config = runs / "opus" / "config.yaml"
@@ -404,8 +404,8 @@ def test_the_command(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
         check_has_text(data, config)
     with pytest.raises(ConfigError, match=r"base: RUN/config.yaml, init: RUN and data"):
         check_has_text(data, model.parent / "a.yaml")
-    own = f"^{runs / 'opus'}: an imported model has no text of its own; "
-    with pytest.raises(CorpusError, match=f"{own}name text with --src and --ref"):
+    own = f"^{runs / 'opus'}: an imported model comes without text; "
+    with pytest.raises(CorpusError, match=f"{own}give text with --src and --ref"):
         app(["evaluate", str(runs / "opus")], standalone_mode=False)
     with pytest.raises(CorpusError, match=f"{own}score it .* evaluate {runs / 'opus'} --src FILE"):
         app(["report", str(runs / "opus")], standalone_mode=False)
@@ -432,12 +432,12 @@ def test_languages_are_asked_for(model: Path, capsys: pytest.CaptureFixture[str]
     (model / "tokenizer_config.json").unlink()
     other = model.rename(model.parent / "model")
     with pytest.raises(
-        UsageError, match="does not tell its languages; give them: --src-lang CODE --tgt-lang CODE"
+        UsageError, match="its languages are unknown; give them: --src-lang CODE --tgt-lang CODE"
     ):
         call(other, other.parent / "run")
-    with pytest.raises(UsageError, match="--src-lang German: is no language's code"):
+    with pytest.raises(UsageError, match="--src-lang German: is not a language code"):
         call(other, other.parent / "run", "--src-lang", "German")
-    with pytest.raises(UsageError, match="--src-lang de-abcdefghi: is no language's code"):
+    with pytest.raises(UsageError, match="--src-lang de-abcdefghi: is not a language code"):
         call(other, other.parent / "run", "--src-lang", "de-abcdefghi")
     call(other, other.parent / "run", "--src-lang", "de", "--tgt-lang", "fr")
     assert capsys.readouterr().out.endswith(", de to fr\n")
@@ -468,19 +468,19 @@ def test_a_name_of_the_hub(
     config(model_type="t5")(model)
     with pytest.raises(ImportedModelError, match="model_type: found the text 't5'"):
         call("some/opus-mt-de-en", path)
-    # Nothing else was fetched.
+    # No other files were fetched.
     assert {each.name for each in snapshot.iterdir()} == {"config.json", "tokenizer_config.json"}
     config()(model)
     call("some/opus-mt-de-en", path)
     out, err = capsys.readouterr()
     assert out == f"{path}: some/opus-mt-de-en, de to en\n"
-    assert "--revision c0ffee gets the same again" in err
+    assert "to get it again, use --revision c0ffee" in err
     record = json.loads((path / "import.json").read_text())
     assert (record["source"], record["revision"]) == ("some/opus-mt-de-en", "c0ffee")
     other = model.parent / "other"
     with pytest.raises(ImportedModelError, match="Hub cannot be reached \\(no network here\\)"):
         call("some/opus-mt-de-en", other, "--revision", "lost")
-    with pytest.raises(ImportedModelError, match="does not give it \\(404\\)"):
+    with pytest.raises(ImportedModelError, match="returned an error \\(404\\)"):
         call("some/opus-mt-de-en", other, "--revision", "unknown")
     with pytest.raises(UsageError, match="there is no such directory"):
         call("nothing", other)
@@ -488,28 +488,28 @@ def test_a_name_of_the_hub(
         call(snapshot, other, "--revision", "x")
 
 
-def test_what_is_no_model_is_named(model: Path) -> None:
+def test_a_directory_without_a_model_is_named(model: Path) -> None:
     other = model.parent / "runs" / "other"
     config(model_type="transformer-cli")(model)
-    with pytest.raises(ImportedModelError, match="layout of export --format hub; use it as it is"):
+    with pytest.raises(ImportedModelError, match="was exported with --format hub; use it directly"):
         call(model, other)
     (model / "config.json").unlink()
     (model / "tokenizer_config.json").unlink()
     with pytest.raises(
-        ImportedModelError, match=r"has no config\.json, so it is no model of trans"
+        ImportedModelError, match=r"has no config\.json, so it is not a transformers model"
     ):
         call(model, other)
     write_json(model / "run.json", {})
-    with pytest.raises(ImportedModelError, match="is a run of transformer-cli already"):
+    with pytest.raises(ImportedModelError, match="is already a transformer-cli run"):
         call(model, other)
     with pytest.raises(UsageError, match="is a file; name its directory"):
         call(model / "vocab.json", other)
     assert not other.parent.exists()
 
 
-def test_where_a_run_cannot_be(model: Path) -> None:
-    with pytest.raises(UsageError, match=r"vocab\.json is no directory; give another name"):
+def test_places_where_a_run_cannot_be(model: Path) -> None:
+    with pytest.raises(UsageError, match=r"vocab\.json is not a directory; give another name"):
         call(model, model / "vocab.json" / "runs" / "a")
-    with pytest.raises(UsageError, match="the model's directory; give a place elsewhere"):
+    with pytest.raises(UsageError, match="the model's directory; choose another place"):
         call(model, model / "runs" / "a")
     assert not (model / "runs").exists()

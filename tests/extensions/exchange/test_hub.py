@@ -1,4 +1,4 @@
-"""A shared model: read like a run, by its sums; what was done to it is said in a line."""
+"""A shared model is read like a run, verified by checksums; damage gives a one-line error."""
 
 import json
 import os
@@ -35,7 +35,7 @@ SOURCE = b"x1 x2 x3 x4\nx3 x3\n\nx5 x1 x2\n"
 
 @pytest.fixture(scope="module")
 def exported(training: Training, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Look at it, and change nothing."""
+    """The shared model; tests must not change it."""
     directory = tmp_path_factory.mktemp("hub") / "model"
     finished = run("export", training.run, directory, "--format", "hub")
     assert (finished.code, finished.err) == (0, "")
@@ -44,7 +44,7 @@ def exported(training: Training, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 @pytest.fixture
 def own(exported: Path, tmp_path: Path) -> Path:
-    """A copy to do with as a test likes."""
+    """A copy that a test may change."""
     return shutil.copytree(exported, tmp_path / "model")
 
 
@@ -65,7 +65,7 @@ def change(path: Path, key: str, value: object) -> None:
 
 
 def make_sums_match(directory: Path) -> None:
-    """As who changes a file would."""
+    """Update the checksums, as a person who changes a file would."""
     config = directory / "config.json"
     change(config, "sha256.weights", sha256(directory / "model.safetensors"))
     change(config, "sha256.tokenizer", sha256(directory / "tokenizer" / "tokenizer.json"))
@@ -82,7 +82,7 @@ def test_the_layout_is_the_hubs(training: Training, exported: Path) -> None:
     assert config["transformer_cli_version"] == __version__
     assert config["src_vocab_size"] == config["tgt_vocab_size"] == 10
     kept = load_config(training.run / "config.yaml").model_dump(mode="json")
-    # The names of files without their directories.
+    # Compare filenames without directories.
     for pair in (kept["data"]["train"], kept["data"]["val"], *kept["data"]["test"].values()):
         pair.update({side: Path(pair[side]).name for side in ("src", "tgt")})
     assert config["settings"] == kept
@@ -134,7 +134,7 @@ def test_a_clone_of_a_repository_is_read(own: Path, tmp_path: Path) -> None:
 
 @pytest.mark.posix
 def test_a_snapshot_of_links_is_read(own: Path, tmp_path: Path) -> None:
-    """As huggingface_hub keeps what it fetches."""
+    """Arrange a fetched model as huggingface_hub does."""
     snapshot = tmp_path / "snapshot"
     (snapshot / "tokenizer").mkdir(parents=True)
     for path in own.rglob("*"):
@@ -169,7 +169,7 @@ def test_who_writes_to_a_run_refuses_it(own: Path, training: Training, tmp_path:
     assert sorted(own.rglob("*")) == before
 
 
-def test_a_full_disk_is_told_in_a_line(training: Training, tmp_path: Path) -> None:
+def test_a_full_disk_gives_one_line(training: Training, tmp_path: Path) -> None:
     directory = tmp_path / "model"
     finished = run("export", training.run, directory, "--format", "hub", before=_with_little_room)
     assert_refused(finished, 1, str(directory), "File too large")
@@ -257,14 +257,14 @@ HARM: dict[str, tuple[Callable[[Path], object], int, str]] = {
     "config for transformers": (
         lambda it: (it / "config.json").write_text('{"transformer_cli_version": "1.0.0"}'),
         1,
-        "is exported for transformers; name the run",
+        "was exported for transformers; name the run",
     ),
     "config without settings": (
         lambda it: (it / "config.json").write_text(
             '{"model_type": "transformer-cli", "transformer_cli_version": "1.0.0"}'
         ),
         1,
-        "has no settings: not a model that transformer-cli has exported",
+        "has no settings, so transformer-cli did not export this model",
     ),
     "config of another type": (
         lambda it: change(it / "config.json", "model_type", "marian"),
@@ -304,7 +304,7 @@ HARM: dict[str, tuple[Callable[[Path], object], int, str]] = {
 
 @pytest.mark.long_cases
 @pytest.mark.parametrize("harm", HARM)
-def test_harm_is_told_in_a_line(own: Path, harm: str) -> None:
+def test_damage_gives_one_line(own: Path, harm: str) -> None:
     do, code, fragment = HARM[harm]
     do(own)
     with pytest.raises(TransformerCliError) as told:
@@ -314,13 +314,13 @@ def test_harm_is_told_in_a_line(own: Path, harm: str) -> None:
     assert fragment in str(told.value)
 
 
-def test_harm_is_told_on_the_command_line(own: Path) -> None:
+def test_damage_is_reported_on_the_command_line(own: Path) -> None:
     cut(own / "model.safetensors")
     finished = run("translate", own, stdin=SOURCE)
     assert_refused(finished, 1, f"{own}/model.safetensors: damaged", "get the model again")
 
 
-def test_the_card_tells_what_it_is_and_how_good(training: Training, exported: Path) -> None:
+def test_the_card_describes_the_model_and_its_scores(training: Training, exported: Path) -> None:
     card = (exported / "README.md").read_text()
     front = front_matter(card)
     records = map(json.loads, (training.run / "metrics.jsonl").read_text().splitlines())
@@ -352,7 +352,7 @@ def test_a_damaged_line_of_the_measurements_is_passed_over(own_run: Path, tmp_pa
     assert "BLEU" in (tmp_path / "new" / "README.md").read_text()
 
 
-def test_multi30ks_licence_is_told() -> None:
+def test_multi30ks_licence_is_mentioned() -> None:
     config = Config(data=Multi30kData(kind="multi30k"), tokenizer=WordsConfig(kind="words"))
     card = model_card(
         "mine",
@@ -374,7 +374,7 @@ def test_a_kind_of_data_of_another_package_has_a_card() -> None:
     data = DataSection.model_construct(kind="riddles", src_lang="de", tgt_lang="en")
     config = Config.model_construct(data=data, tokenizer=WordsConfig(kind="words"))
     card = model_card("mine", config, 7, (8, 9), None, "transformer-cli", "")
-    assert "Text of the kind `riddles`: say here what it is." in card
+    assert "Text of the kind `riddles`: describe it here." in card
 
 
 def test_settings_that_differ_from_the_defaults_are_listed() -> None:
@@ -398,7 +398,7 @@ def test_settings_that_differ_from_the_defaults_are_listed() -> None:
     ]
 
 
-def test_where_files_lay_is_nobodys_business(tmp_path: Path, training: Training) -> None:
+def test_paths_of_files_stay_private(tmp_path: Path, training: Training) -> None:
     pairs = {}
     for number, split in enumerate("abc", start=1):
         for lang in ("de", "en"):
@@ -431,13 +431,13 @@ def test_names_of_others_choosing_are_text_on_a_card() -> None:
     card = model_card(name, config, 7, (8, 9), None, "transformer-cli", "", f"{name} at commit 1")
     shown = r"`x|'<b>\n---\nlicense: mit\n# [a](b)\x1b\u202e`"
     assert f"\n# {shown}: translation from de to en\n" in card
-    assert f"The lines of {shown} and c.en: say here" in card
+    assert f"The lines of {shown} and c.en: describe" in card
     assert f"another run, {shown}, imported from {shown[:-1]} at commit 1`." in card
     assert '\n| `tokenizer.file` | `"a\'\\|b.json"` |\n' in card
     assert "license" not in front_matter(card)
 
 
-def test_a_card_of_ones_own_files_asks_what_they_are() -> None:
+def test_a_card_of_own_files_asks_for_a_description() -> None:
     pair = FilePair(src=Path("/home/me/a.de"), tgt=Path("/home/me/a.en"))
     data = FilesData(kind="files", src_lang="de", tgt_lang="en", train=pair, val=pair)
     config = Config(data=data, tokenizer=WordsConfig(kind="words", lowercase=True))
@@ -450,12 +450,12 @@ def test_a_card_of_ones_own_files_asks_what_they_are() -> None:
         "transformer-cli",
         "",
     )
-    assert "a.de and a.en: say here what they are" in card
+    assert "a.de and a.en: describe them here" in card
     assert "/home/me" not in card
     assert "writes lower case" in card
 
 
-def test_settings_lose_paths_and_the_sums_of_what_was_fetched() -> None:
+def test_settings_lose_paths_and_checksums_of_fetched_files() -> None:
     data = FilesData.model_validate(
         {
             "kind": "files",

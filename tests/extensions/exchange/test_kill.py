@@ -1,4 +1,4 @@
-"""A model that is killed while it is exported or imported is not there."""
+"""An export or import that is killed leaves no model behind."""
 
 import signal
 from functools import partial

@@ -1,4 +1,4 @@
-"""The score of a language in a model's card and in a report."""
+"""The score for some languages, in a model card and in a report."""
 
 from pathlib import Path
 

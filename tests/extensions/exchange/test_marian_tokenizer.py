@@ -1,4 +1,4 @@
-"""Marian's tokenizers: transformers' own are compared in tests/extensions/exchange."""
+"""Marian's tokenizers; tests/extensions/exchange compares transformers' own."""
 
 import io
 from pathlib import Path
@@ -20,7 +20,7 @@ ENGLISH = ["A dog runs across the street.", "Two dogs sleep.", "The big bear cal
 
 
 def learn(lines: list[str], **options: Any) -> bytes:
-    """A model as Marian's: its only special pieces are <unk>, <s> and </s>."""
+    """A model like Marian's: its only special pieces are <unk>, <s> and </s>."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(lines * 10),
@@ -38,7 +38,7 @@ def pieces(model: bytes) -> list[str]:
 
 
 SRC, TGT = learn(GERMAN), learn(ENGLISH)
-# As in OPUS-MT, pieces of both sides are mixed; one of the source's is left out.
+# As in OPUS-MT, pieces of both sides are mixed; one source piece is left out.
 TABLE = Vocabulary([">>fra<<", *sorted({*pieces(SRC), *pieces(TGT)} - {"."})])
 
 
@@ -69,7 +69,7 @@ def test_a_language_code_is_one_token(directory: Path) -> None:
     assert TABLE.id(">>fra<<") not in src.encode("Ein >>fra<< Hund")
 
 
-def test_what_has_spaces_is_no_language_code(directory: Path) -> None:
+def test_text_with_spaces_is_not_a_language_code(directory: Path) -> None:
     src = load_tokenizers(directory).src
     assert "Ein Hund" in src.decode(src.encode(">> Ein Hund << läuft"))
 
@@ -82,7 +82,7 @@ def test_a_character_of_the_other_side_has_its_id(directory: Path) -> None:
 
 
 @pytest.mark.long
-def test_merges_are_dropped_where_the_model_has_some(tmp_path: Path) -> None:
+def test_merges_are_dropped_if_the_model_has_some(tmp_path: Path) -> None:
     model = learn(GERMAN, model_type="bpe", vocab_size=80)
     tokenizer = MarianTokenizer(model, Vocabulary([">>fra<<", *pieces(model)]), tmp_path)
     subwords = Subwords(tokenizer)
@@ -97,7 +97,7 @@ def test_merges_are_dropped_where_the_model_has_some(tmp_path: Path) -> None:
 def test_it_is_not_learned(tmp_path: Path) -> None:
     config = MarianConfig(kind="marian")
     lines = ["a"]
-    with pytest.raises(ConfigError, match="name it with init"):
+    with pytest.raises(ConfigError, match="name that run with init"):
         learn_tokenizers(
             config,
             TrainingText("de", "en", lines, lines, "0" * 64),

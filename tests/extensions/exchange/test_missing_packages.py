@@ -1,4 +1,4 @@
-"""Packages that extensions need and that are missing: each is named with its advice."""
+"""Errors about missing packages that extensions need: each names the package and the fix."""
 
 from pathlib import Path
 
@@ -29,12 +29,12 @@ from cli.test_missing_packages import (
         ),
         (
             "markdown_it",
-            ["translate", "{run}", "-i", "a.md"],
-            "a.md: needs the package markdown-it-py",
+            ["translate", "{run}", "-i", "a.md", "-o", "b.md"],
+            "a.md: needs the package markdown_it",
         ),
     ],
 )
-def test_what_an_extension_needs(
+def test_packages_that_an_extension_needs(
     training: Training, tmp_path: Path, package: str, command: list[str], advice: str
 ) -> None:
     refuse(training, tmp_path, package, command, advice)

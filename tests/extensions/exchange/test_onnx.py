@@ -1,4 +1,4 @@
-"""ONNX Runtime computes what our model does, and searches as we do by the documented snippet."""
+"""ONNX Runtime computes the same as our model, and searches alike with the documented snippet."""
 
 import json
 import re
@@ -44,7 +44,7 @@ _session = onnxruntime.InferenceSession
 
 
 def on_one_thread(path: Path) -> Any:
-    """Several would wait for each other by spinning, on a machine that runs other tests too."""
+    """Use one thread: several would spin while waiting if other tests run on the machine."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     return _session(path, options)
@@ -57,7 +57,7 @@ def _snippets_use_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclass(frozen=True)
 class Sessions:
-    """ONNX Runtime on an exported model."""
+    """An exported model in ONNX Runtime."""
 
     directory: Path
     encoder: Any
@@ -111,7 +111,7 @@ def sessions(training: Training, tmp_path_factory: pytest.TempPathFactory) -> Se
 
 
 def rows(shape: tuple[int, int], size: int, lengths: list[int] | None = None) -> np.ndarray:
-    """Random ids; those of a source have padding after their ends."""
+    """Random ids; sources have padding after their ends."""
     ids = np.random.default_rng(1).integers(4, size, shape)
     for row, length in zip(ids, lengths or [], strict=False):
         row[length - 1], row[length:] = EOS_ID, PAD_ID
@@ -151,7 +151,7 @@ def test_a_trained_models_logits_are_ours(training: Training, sessions: Sessions
     np.testing.assert_allclose(sessions.logits(src, tgt_in), expected, atol=1e-4, rtol=0)
 
 
-def test_the_documented_search_writes_what_ours_does(
+def test_the_documented_search_writes_the_same_as_ours(
     training: Training, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     snippet, *_ = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
@@ -182,14 +182,14 @@ def test_the_documented_use_of_subwords_works(
         exec(snippet, names)
     translator = load_torch_translator(source, "best", ComputeOptions(device="cpu"))
     assert capsys.readouterr().out == f"{translator.translate(names['lines'])}\n"
-    # A model that knows nothing writes up to the limits, which differ.
+    # An untrained model writes up to the length limits, which differ.
     sources = [[7], [5, 6, 7, 8], [9] * 12]
     expected = translate_ids(translator, [[*ids, EOS_ID] for ids in sources])
     assert names["greedy"](sources) == expected
     assert [len(ids) for ids in expected] == [12, 18, 34]
 
 
-def test_the_description_tells_what_the_graphs_take_and_give(
+def test_the_description_has_the_graphs_inputs_and_outputs(
     training: Training, sessions: Sessions
 ) -> None:
     about = json.loads((sessions.directory / "onnx.json").read_text())
@@ -220,5 +220,5 @@ def test_quantization_is_refused(training: Training, tmp_path: Path) -> None:
     finished = run(
         "export", training.run, tmp_path / "new", "--format", "onnx", "--quantization", "int8"
     )
-    assert_refused(finished, 2, "--quantization int8", "onnx has no such choice")
+    assert_refused(finished, 2, "--quantization int8", "onnx does not support it")
     assert not (tmp_path / "new").exists()

@@ -1,4 +1,4 @@
-"""What a run was imported from, which later runs take over."""
+"""The origin of an imported run, which later runs copy."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Directories of exported models that another process writes, or that lie in a run."""
+"""Directories of exported models that another process writes, or that are inside a run."""
 
 from cli.test_others_at_work import (
     here,

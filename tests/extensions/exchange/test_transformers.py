@@ -19,7 +19,8 @@ from extensions.exchange.marian_files import import_directory
 from transformer_cli.base import registry
 from transformer_cli.base.errors import UsageError
 from transformer_cli.config.data_schema import ToyData
-from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig
+from transformer_cli.config.decoding_schema import DecodingConfig
+from transformer_cli.config.schema import Config, ModelConfig
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig, TokenizerSection
 from transformer_cli.extensions.constraints.reserved import ReservedTokenizers
 from transformer_cli.extensions.exchange.formats import INTERFACE, check_expressible
@@ -82,14 +83,14 @@ class Exported:
 
 @pytest.fixture(scope="module")
 def library() -> Any:
-    """The package; importing it takes seconds, which only these tests are to wait for."""
+    """The package; importing it takes seconds, so only these tests should wait for it."""
     transformers = pytest.importorskip("transformers")
     transformers.utils.logging.disable_progress_bar()
     return transformers
 
 
 def spm(**settings: Any) -> bytes:
-    """A model whose ids of special tokens are another program's."""
+    """A model with another program's ids for special tokens."""
     model = io.BytesIO()
     trainer: Any = sentencepiece.SentencePieceTrainer
     trainer.train(
@@ -136,7 +137,7 @@ def exported(
         data=ToyData(kind="toy"),
         tokenizer=tokenizer,
         model=ModelConfig(**SMALL | settings),
-        # The longest output has ten tokens, whatever its source.
+        # The longest output has ten tokens, for any source.
         decoding=DecodingConfig(beam_size=beam_size, length_penalty=0.0, max_length_ratio=1e-3),
     )
     torch.manual_seed(7)
@@ -145,7 +146,7 @@ def exported(
         for weight in model.parameters():  # biases and norms too, which begin as 0 and 1
             weight.add_(torch.randn_like(weight) / 2)
         if beam_size > 1:
-            # So that some hypotheses end.
+            # Make some hypotheses end.
             model.output.bias[EOS_ID] += 1.0 if config.model.norm == "pre" else 3.0
     trained = TrainedModel(config, sides, model, Path("step-00000001"), "sum")
     check_transformers(config, sides)
@@ -186,7 +187,7 @@ def test_text_is_the_same(exported: Exported) -> None:
     outputs = exported.model.generate(**batch)
     found = exported.tokenizer.batch_decode(outputs, skip_special_tokens=True)
     if trained.config.decoding.beam_size > 1:
-        # At the limit, transformers ranks unfinished hypotheses with those that have ended.
+        # At the limit, transformers ranks unfinished hypotheses with finished ones.
         ended = (outputs == EOS_ID).any(dim=1).tolist()
         assert any(ended)
         expected, found = ([*compress(texts, ended)] for texts in (expected, found))
@@ -211,7 +212,7 @@ def test_ids_of_lines_and_texts_of_ids_are_the_same(exported: Exported) -> None:
         assert text.replace("\n", " ").strip() == sides.tgt.decode(ids).strip()
 
 
-def test_what_transformers_saves_has_our_weights(exported: Exported, tmp_path: Path) -> None:
+def test_files_that_transformers_saves_have_our_weights(exported: Exported, tmp_path: Path) -> None:
     exported.model.save_pretrained(tmp_path)
     saved = load_file(tmp_path / "model.safetensors")
     found = from_transformers(saved, exported.trained.config.model)
@@ -221,7 +222,7 @@ def test_what_transformers_saves_has_our_weights(exported: Exported, tmp_path: P
 
 
 @pytest.mark.long_cases
-def test_what_is_exported_is_imported_the_same_and_exported_again(
+def test_an_exported_model_is_imported_unchanged_and_exported_again(
     exported: Exported, tmp_path: Path
 ) -> None:
     copy = shutil.copytree(exported.directory, tmp_path / "copy")
@@ -242,8 +243,8 @@ def test_what_is_exported_is_imported_the_same_and_exported_again(
         assert (again / name).read_bytes() == (copy / name).read_bytes()
     card = " ".join((again / "README.md").read_text().split())
     assert "imported by transformer-cli" in card
-    assert "Imported from copy: say here what that was trained on." in card
-    assert "Mind the licence of the model that it was imported from." in card
+    assert "Imported from copy: describe its training text here." in card
+    assert "Respect the licence of the model that it was imported from." in card
     entries = [tokenizer.size for tokenizer in (found.tokenizers.src, found.tokenizers.tgt)]
     is_joint = found.config.tokenizer.one_vocabulary
     assert (f"{entries[0]} entries for both languages" in card) == is_joint
@@ -275,7 +276,7 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "learned positions": ({"positions": "learned"}, {}, "train with sinusoidal"),
     "gates": ({"activation": "swiglu"}, {}, "train with relu, gelu or swish"),
     "other norms": ({"norm_kind": "rmsnorm"}, {}, "train with layernorm"),
-    "output tied": ({"tying": "output"}, {}, "with norm: pre, has one embedding"),
+    "output tied": ({"tying": "output"}, {}, "with norm: pre, ties all embeddings"),
     "nothing tied": ({"tying": "none"}, {}, "with tying: all, or with norm: post"),
     "lowercase": ({}, {"lowercase": True}, "does not lowercase; train with false"),
 }

@@ -12,9 +12,15 @@ from extensions.exchange.marian_files import (
     JOINT,
     TWO,
     import_directory,
+    write_json,
+    write_model,
     write_tokenizer,
 )
-from transformer_cli.config.schema import DecodingConfig
+from transformer_cli.config.data_schema import ToyData
+from transformer_cli.config.decoding_schema import DecodingConfig
+from transformer_cli.config.schema import Config
+from transformer_cli.config.tokenizer_schema import WordsConfig
+from transformer_cli.extensions.exchange import form, to_transformers
 from transformer_cli.inference.engine import SearchOptions
 from transformer_cli.inference.search import search
 from transformer_cli.inference.translator import rank
@@ -26,7 +32,7 @@ LENGTH = 30
 
 
 class Form(NamedTuple):
-    """What differs between models."""
+    """The differences between models."""
 
     type: str = "marian"
     activation: str = "swish"
@@ -46,12 +52,33 @@ FORMS = [
 
 
 class Both(NamedTuple):
-    """A model, in both programs."""
+    """A model in both programs."""
 
     form: Form
     theirs: Any
     tokenizer: Any
     ours: TrainedModel
+
+
+def test_a_setting_of_the_search_that_has_their_name_goes_there_and_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (form, to_transformers):
+        monkeypatch.setattr(module, "NOT_SHARED", {"beam_size", "length_penalty", "batch_tokens"})
+    decoding = DecodingConfig(max_length_ratio=3.0)
+    config = Config(data=ToyData(kind="toy"), tokenizer=WordsConfig(kind="words"))
+    written = [
+        to_transformers._generation_config(each, {}).get("max_length_ratio")
+        for each in (config, config.model_copy(update={"decoding": decoding}))
+    ]
+    assert written == [None, 3.0]
+    write_model(tmp_path)
+    generation = tmp_path / form.GENERATION
+    write_json(generation, {"num_beams": 1, "max_length_ratio": 3.0})
+    assert form.read_form(form.ModelFiles(tmp_path)).decoding == decoding
+    write_json(generation, {"max_length_ratio": 0})
+    with pytest.raises(form.ImportedModelError, match=f"{form.GENERATION}: max_length_ratio: "):
+        form.read_form(form.ModelFiles(tmp_path))
 
 
 def make(form: Form, directory: Path) -> Any:
@@ -88,7 +115,7 @@ def make(form: Form, directory: Path) -> Any:
     model = getattr(transformers, name)(config).eval()
     with torch.no_grad():
         model.final_logits_bias.normal_()
-        # Outputs end: transformers ranks those that are cut off, too.
+        # All outputs end, because transformers also ranks outputs that are cut off.
         model.final_logits_bias[0, tgt["</s>"]] += 2.5
         for name, weight in model.named_parameters():
             if name.endswith(("bias", "norm.weight")):
@@ -114,7 +141,7 @@ def both(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Both:
 
 
 def rows_of(both: Both) -> list[int]:
-    """The model's id of each id of a run's target."""
+    """Return the model's id for each target id of a run."""
     ids = TWO[1] if both.form.two else JOINT
     vocabulary: Any = both.ours.tokenizers.tgt
     start = both.theirs.config.decoder_start_token_id
@@ -144,7 +171,7 @@ def test_logits_are_equal(both: Both) -> None:
         ).logits[..., rows]
         found = both.ours.model(source(both), ours_in)
     if not both.form.own_start:
-        # A copy of padding's row must have no share of the softmax.
+        # A copy of the padding row must have no share in the softmax.
         assert found[..., BOS_ID].max() < -80
         expected[..., BOS_ID] = found[..., BOS_ID]
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-4)

@@ -1,4 +1,4 @@
-"""A base configuration, and processes that run a stand-in of transformer-cli on its sweeps."""
+"""A base config, and processes that run a stand-in for transformer-cli on its sweeps."""
 
 import os
 import subprocess

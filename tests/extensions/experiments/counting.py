@@ -1,7 +1,7 @@
-"""A training in small: counts to ten in a file, and goes on from there where it was killed.
+"""A miniature training that counts to ten in a file, and resumes the count after a kill.
 
 It stands in for transformer-cli in tests of the runner: ``counting.py train BASE … --run-dir DIR``.
-It does not end, with its starter or at all, while there is a file $STUBBORN.
+While a file $STUBBORN exists, it does not end, even when its starter ends.
 """
 
 import json
@@ -16,7 +16,7 @@ STEP_SECONDS = float(os.environ.get("STEP_SECONDS", "0.02"))
 
 
 def main() -> None:
-    """Count in the directory that the command line names, and end with the starter."""
+    """Count in the directory that the command line names; end when the starter ends."""
     threading.Thread(target=_end_with_starter, daemon=True).start()
     run = Path(sys.argv[sys.argv.index("--run-dir") + 1])
     if sys.argv[1] == "vocab" and "NO_DATA" in os.environ:

@@ -1,4 +1,4 @@
-"""Have jobs run their commands as forks of their own process: to import torch takes seconds."""
+"""Run jobs' commands as forks of this process, because importing torch takes seconds."""
 
 import os
 import signal
@@ -19,11 +19,11 @@ class Ended:
 
 
 def fork_commands(hooked: str = "", hook: Callable[[], None] | None = None) -> None:
-    """Replace ``child.start``; if a command is killed, its starter is too.
+    """Replace ``child.start``; if a command is killed, its starter is killed too.
 
     Args:
-        hooked: what a command's arguments begin with.
-        hook: called in its process first.
+        hooked: the first arguments of commands that call ``hook``.
+        hook: called first in such a command's process.
     """
     from transformer_cli.extensions.experiments import child
 
@@ -45,7 +45,7 @@ def fork_commands(hooked: str = "", hook: Callable[[], None] | None = None) -> N
 
 
 def do_not_wait() -> None:
-    """Have a second process refused at once."""
+    """Make a second process fail at once."""
     from transformer_cli.extensions.experiments import runner
 
     vars(runner)["PATIENCE"] = 0.0

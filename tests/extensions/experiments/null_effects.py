@@ -1,6 +1,6 @@
-"""Simulated experiments: how often do groups that do not differ come out significantly different?
+"""Simulated experiments: how often are groups with no true difference significantly different?
 
-Run as a program, it prints the whole table of docs/extensions/experiments.md.
+Run as a program, it prints the whole table for docs/extensions/experiments.md.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ TOY = Path(__file__).parents[3] / "data" / "toy" / "test.en"
 
 @dataclass(frozen=True)
 class World:
-    """Where experiments are drawn from; variances are in units of the interaction's."""
+    """The distribution of experiments; variances are in units of the interaction's variance."""
 
     seeds: tuple[int, int] = (3, 3)
     sentences: int = 100
@@ -52,7 +52,7 @@ class World:
     def _noise(self, rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
         if not self.is_skewed:
             return rng.normal(size=shape)
-        # Most sentences are translated alike, others change much; skewness 2, kurtosis 15.
+        # Most sentences are translated alike, while others change much; skewness 2, kurtosis 15.
         changed = rng.random(shape) < 0.4
         noise: np.ndarray = changed * (rng.exponential(size=shape) - 1) / 0.4**0.5
         return noise
@@ -77,7 +77,7 @@ VARIANCES = {
 
 
 class _CountedBleu(BLEU):
-    """BLEU of sentences that are counted already."""
+    """BLEU of sentences whose n-grams are already counted."""
 
     def _extract_corpus_statistics(self, hypotheses: Any, references: object) -> Any:
         return hypotheses
@@ -103,14 +103,14 @@ def _counted_translations(kinds: int = 12) -> np.ndarray:
 def draw_bleu(
     rng: np.random.Generator, seeds: Sequence[int], sentences: int, deviations: tuple[float, float]
 ) -> GroupDifference:
-    """Draw two groups' translations, of one distribution, and test their BLEU.
+    """Draw two groups' translations from one distribution, and test their BLEU.
 
     Args:
-        rng: where from.
-        seeds: of each group.
-        sentences: of the text, drawn from the toy text's.
-        deviations: of seeds, and of sentences that a group translates better or worse; that of the
-            interaction is 1.
+        rng: the random generator.
+        seeds: number of seeds in each group.
+        sentences: number of sentences, drawn from the toy text.
+        deviations: of seeds, and of sentences that a group translates better or worse, in units of
+            the interaction's deviation.
     """
     counted = _counted_translations()
     text = rng.integers(counted.shape[1], size=sentences)

@@ -38,7 +38,7 @@ RUN_KEYS = {
 
 @pytest.fixture
 def other(training: Training, tmp_path: Path) -> Path:
-    """A copy of the trained run, with the same weights, that says it had another seed and beam."""
+    """A copy of the trained run with the same weights, whose config has another seed and beam."""
     path = shutil.copytree(training.run, tmp_path / "other")
     change(path, "seed: 1", "seed: 2")
     change(path, "beam_size: 1", "beam_size: 3")
@@ -79,7 +79,7 @@ def test_json_is_one_object_with_evaluates_scores(training: Training, other: Pat
         assert list(found["scores"]) == ["bleu", "bleu_lc", "chrf"]
         for key, score in found["scores"].items():
             assert score["value"] == evaluated["scores"][key]["value"]
-        # ``compare`` has no interval of chrF.
+        # ``compare`` has no interval for chrF.
         resampled = evaluated["scores"]["chrf"]["signature"].replace("bs:1000|seed:12345|", "")
         assert resampled == found["scores"]["chrf"]["signature"]
 
@@ -113,7 +113,7 @@ def test_a_copy_is_no_different_and_the_table_says_what_json_says(
         ]
     assert first_row.count("-") == 2
     assert copy_row.count("1.000") == 2
-    assert "no setting differs" in lines
+    assert "all settings are equal" in lines
     assert TRAIN_LONGER not in lines
     for found in values["runs"]:
         found["scores"]["bleu"]["value"] = 0.01
@@ -132,7 +132,7 @@ def test_settings_that_differ_stand_in_a_table(training: Training, other: Path) 
     first = next(number for number, line in enumerate(lines) if line.startswith("setting"))
     table = lines[first:]
     assert table[0].split() == ["setting", "tiny", "other", long_way.name, last.name]
-    # All were searched by the beam that was asked for.
+    # All searches used the requested beam.
     assert table[1].split() == ["seed", "1", "2", "1", "1"]
     assert table[2].split()[0] == "data.train.src"
     assert table[3] == ""
@@ -176,7 +176,7 @@ def test_runs_of_one_name_are_told_apart(training: Training, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("options", "code", "fragments"),
     [
-        ([], 2, ["run alone", "transformer-cli evaluate "]),
+        ([], 2, ["is a single run", "transformer-cli evaluate "]),
         (["none"], 2, ["none: not a run directory"]),
         (["{}/"], 2, ["is named twice"]),
         (["{}/../run"], 2, ["is named twice"]),
@@ -188,7 +188,7 @@ def test_runs_of_one_name_are_told_apart(training: Training, tmp_path: Path) -> 
         ),
     ],
 )
-def test_what_does_not_compare_is_refused(
+def test_runs_that_cannot_be_compared_are_refused(
     own_run: Path, other: Path, options: Sequence[str], code: int, fragments: Sequence[str]
 ) -> None:
     filled = [option.format(own_run, other=other) for option in options]
@@ -204,7 +204,7 @@ def test_each_text_has_a_table_by_the_run_that_has_it(own_run: Path, other: Path
     values = report(own_run, other, *options)
     assert values.keys() == {"splits"}
     for split, found in zip(splits, values["splits"], strict=True):
-        # What a text alone gives.
+        # The result of one text alone.
         assert found == report(own_run, other, "--split", split, "--beam-size", "1")
         assert found.keys() == KEYS
         assert found["split"] == split

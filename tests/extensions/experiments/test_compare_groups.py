@@ -1,4 +1,4 @@
-"""``compare`` of groups of runs; what is computed of them is in test_comparison.py."""
+"""``compare`` with groups of runs; test_comparison.py tests the computations."""
 
 import json
 import shutil
@@ -17,7 +17,7 @@ LAST = ("--checkpoint", "last")
 
 @pytest.fixture
 def runs(training: Training, tmp_path: Path) -> Path:
-    """Directories a and b with seeds 1 to 3 each: a has the best weights, b's are of step 50."""
+    """Directories a and b with seeds 1 to 3 each: a has the best weights, b the ones of step 50."""
     for group, kept in (("a", 60), ("b", 50)):
         for seed in (1, 2, 3):
             path = shutil.copytree(training.run, tmp_path / "runs" / group / f"seed-{seed}")
@@ -112,18 +112,18 @@ def test_several_groups_and_a_single_run_are_compared_with_the_first(runs: Path)
 def test_a_group_alone_has_mean_and_deviation(runs: Path) -> None:
     lines = run("compare", "runs/a", cwd=runs.parent).out.splitlines()
     assert lines[2].split() == ["BLEU", "seeds", "mean", "95", "%", "interval"]
-    assert "no setting differs" in lines
+    assert "all settings are equal" in lines
 
 
 @pytest.mark.parametrize(
     ("changes", "code", "fragments"),
     [
         (("seed: 2", "seed: 1"), 2, ["seed-1 and", "seed-2: both have seed 1"]),
-        (("d_ff: 32", "d_ff: 64"), 2, ["seed-1 and", "model.d_ff is 32 and 64", "but the seed"]),
+        (("d_ff: 32", "d_ff: 64"), 2, ["seed-1 and", "model.d_ff is 32 and 64", "only in"]),
         (("epochs: 12", "epochs: 13"), 2, ["training.epochs is 12 and 13"]),
     ],
 )
-def test_what_is_no_group_is_refused(
+def test_an_invalid_group_is_refused(
     runs: Path, changes: tuple[str, str], code: int, fragments: Sequence[str]
 ) -> None:
     change(runs / "a" / "seed-2", *changes)
@@ -131,18 +131,18 @@ def test_what_is_no_group_is_refused(
     assert_refused(refused, code, *fragments)
 
 
-def test_what_is_missing_or_unfinished_is_refused(runs: Path) -> None:
+def test_missing_or_unfinished_runs_are_refused(runs: Path) -> None:
     for path in (runs / "b").iterdir():
         change(path, "epochs: 10", "epochs: 11")
     refused = run("compare", "runs/a", "runs/b", *LAST, cwd=runs.parent)
     assert_refused(refused, 1, "seed-1: its training has not finished (step 50)")
     refused = run("compare", "runs/a", "runs/c-*", cwd=runs.parent)
-    assert_refused(refused, 2, "runs/c-*: no directory fits this pattern")
+    assert_refused(refused, 2, "runs/c-*: no directory matches this pattern")
     refused = run("compare", "runs/c", cwd=runs.parent)
-    assert_refused(refused, 2, "runs/c: not a run directory, there is nothing of that name")
+    assert_refused(refused, 2, "runs/c: not a run directory: it does not exist")
     (runs / "sweep.json").write_text("{}\n")
     refused = run("compare", "runs", cwd=runs.parent)
-    assert_refused(refused, 1, "sweep.json: damaged, or of no sweep; run the sweep's command again")
+    assert_refused(refused, 1, "sweep.json: damaged, or not from a sweep; run the sweep's command")
     (runs / "sweep.json").write_text(MARK)
     assert_refused(run("compare", "runs", cwd=runs.parent), 1, "runs: this sweep has no finished")
     shutil.rmtree(runs / "a" / "seed-1" / "checkpoints")

@@ -1,4 +1,4 @@
-"""Which runs compare, on what text, and what is said of them."""
+"""Which runs can be compared on which text, and the reports about them."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -43,7 +43,7 @@ def on_files(
     tgt: Sequence[str] = TGT,
     **changes: Any,
 ) -> ComparedRun:
-    """A compared_run whose own files, named after it, are its only test split, 'news'."""
+    """A compared run whose only test split, 'news', consists of files named after it."""
     pair = {}
     for side, lines in (("src", src), ("tgt", tgt)):
         path = directory / f"{name}.{side}"
@@ -67,7 +67,7 @@ def on_files(
         (["runs/a/", "./b"], ["a", "b"]),
     ],
 )
-def test_names_are_as_short_as_tells_runs_apart(paths: list[str], names: list[str]) -> None:
+def test_names_are_as_short_as_possible_and_unique(paths: list[str], names: list[str]) -> None:
     assert distinct_names([Path(path) for path in paths]) == names
 
 
@@ -97,8 +97,8 @@ def test_the_same_text_in_other_files_compares(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "found"),
     [
-        ({"src": ["eins zwei", "DREI", "vier fünf"]}, "line 2 is another"),
-        ({"tgt": ["one two", "three", "four  five"]}, "line 3 is another"),
+        ({"src": ["eins zwei", "DREI", "vier fünf"]}, "line 2 differs"),
+        ({"tgt": ["one two", "three", "four  five"]}, "line 3 differs"),
         ({"src": SRC[:2], "tgt": TGT[:2]}, "3 and 2 sentences"),
         ({"src": TGT, "tgt": SRC, "src_lang": "en", "tgt_lang": "de"}, "de-en and en-de"),
         ({"tgt_lang": "fr"}, "languages de-en and de-fr"),
@@ -117,7 +117,7 @@ def test_another_text_is_refused_in_one_line_with_both_names(
     assert "\n" not in message
 
 
-def test_a_split_that_one_run_lacks_is_told_with_the_run(tmp_path: Path) -> None:
+def test_a_split_that_one_run_lacks_is_reported_with_the_run(tmp_path: Path) -> None:
     runs = [on_files(tmp_path, "a"), compared_run("b")]
     said = r"^runs/b: data\.kind toy has no split 'news'; --split runs/a:news compares"
     for order in (runs, runs[::-1]):
@@ -128,7 +128,7 @@ def test_a_split_that_one_run_lacks_is_told_with_the_run(tmp_path: Path) -> None
 
 
 def save(run: ComparedRun, directory: Path) -> Path:
-    """Write the run's settings, as any run has them."""
+    """Write the run's settings, as in any run."""
     path = directory / run.name
     initialize_run(RunDirectory(path), run.config)
     return path
@@ -144,7 +144,7 @@ def test_one_runs_split_is_a_text_for_all(tmp_path: Path) -> None:
 
 
 def with_test(run: ComparedRun, name: str) -> ComparedRun:
-    """The same with its validation pairs as another test split."""
+    """The same with its validation pairs as an additional test split."""
     data = run.config.data
     assert isinstance(data, FilesData)
     return compared_run(run.name, data=data.model_copy(update={"test": {name: data.val}}))
@@ -156,7 +156,7 @@ def test_names_of_splits_may_have_colons_too(tmp_path: Path) -> None:
     runs = [with_test(on_files(tmp_path, "a"), "b:val"), compared_run("copy")]
     named = f"{save(other, tmp_path / 'x:y')}:c:d"
     assert load_texts(runs[:1], [named]) == [(named, ParallelText(["sechs"], ["six"]))]
-    # A split goes before a run.
+    # A split's name takes precedence over a run's.
     assert load_texts(runs[:1], ["b:val"]) == [("b:val", ParallelText(SRC, TGT))]
     with pytest.raises(CorpusError, match="--split runs/a:b:val compares all runs on it"):
         load_texts(runs, ["b:val"])
@@ -174,7 +174,7 @@ def test_an_imported_run_takes_the_text_of_the_next(
     said = "^runs/m: data.kind imported has no split 'val'; --split runs/a:val compares all"
     with pytest.raises(CorpusError, match=said):
         load_texts([imported, adapted], ["val"])
-    with pytest.raises(CorpusError, match=r"^runs/m: an imported model has no text of its"):
+    with pytest.raises(CorpusError, match=r"^runs/m: an imported model comes without text"):
         load_texts([imported], [])
 
 

@@ -56,7 +56,7 @@ def _distill(directory: Path, *options: str, before: Hook = fork_commands) -> pr
 
 @pytest.fixture(scope="module")
 def distilled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory where a distillation was left alone: look at it, and change nothing."""
+    """A directory with an undisturbed distillation; tests must not change it."""
     directory = tmp_path_factory.mktemp("distilled")
     _write(directory)
     finished = _distill(directory)
@@ -68,7 +68,7 @@ def distilled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _sums(directory: Path) -> dict[str, str]:
-    """Texts, translations and the last weights, of which one bit must not differ."""
+    """Texts, translations and the last weights, which must be identical bit by bit."""
     out = directory / "runs" / "distill" / "file"
     paths = [path for part in ("text", "forward", "back") for path in (out / part).glob("*")]
     for run in (directory / "runs" / "teacher", out / "student"):
@@ -130,7 +130,7 @@ KILLS: dict[str, tuple[str, Hook]] = {
 
 
 def _kill_in(command: str, hook: Hook | None) -> None:
-    # Chunks of a few lines, so that some are on disk.
+    # Use chunks of a few lines, so that some are on disk.
     from transformer_cli.inference import translator
 
     translator.CHUNK_LINES = 32
@@ -163,9 +163,7 @@ def test_killed_in_each_stage_it_ends_in_the_same_bytes(distilled: Path, tmp_pat
     assert _sums(tmp_path) == _sums(distilled)
 
 
-def test_what_has_changed_is_done_again_and_all_that_follows(
-    distilled: Path, tmp_path: Path
-) -> None:
+def test_changed_stages_and_all_later_ones_run_again(distilled: Path, tmp_path: Path) -> None:
     directory = tmp_path / "copy"
     shutil.copytree(distilled, directory)
     teacher = directory / "runs" / "teacher"
@@ -175,10 +173,10 @@ def test_what_has_changed_is_done_again_and_all_that_follows(
     assert again.code == 0, again.err
     stages = re.findall(r"^(.*): (?:started|resumed)", again.err, flags=re.M)
     assert stages[0] == "translate forward train"
-    assert "translate forward train: started again, as search changed\n" in again.err
+    assert "translate forward train: started again because search changed\n" in again.err
     assert not {"train runs/teacher", "text", "score teacher-1"} & set(stages)
     assert {path: path.stat().st_mtime_ns for path in before} == before
-    # The student that was finished is kept.
+    # The finished student is kept.
     student = Path("runs/distill/file/student")
     [earlier] = re.findall(r"; the earlier one is now (.*)\n", again.err)
     assert re.fullmatch(rf"{student}\.\d{{4}}-\d\d-\d\d", earlier)
@@ -235,10 +233,10 @@ def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:
     _write(tmp_path)
     (tmp_path / "thesis.tex").touch()
     refused = _distill(tmp_path, "--dir", ".")
-    process.assert_refused(refused, 2, "holds files, but no distill.json")
+    process.assert_refused(refused, 2, "contains files, but no distill.json")
 
 
-def test_a_failed_stage_is_told(tmp_path: Path) -> None:
+def test_a_failed_stage_is_reported(tmp_path: Path) -> None:
     _write(tmp_path)
     with (tmp_path / "teacher.yaml").open("a") as file:
         file.write("  max_length: 1\n")
@@ -250,11 +248,11 @@ def test_a_failed_stage_is_told(tmp_path: Path) -> None:
     assert error.startswith("transformer-cli: error: split 'train': every pair is longer")
     assert "text: done" in lines  # which does not need it
     assert lines[-1].startswith(
-        "train runs/teacher: failed; once that is corrected, run it again to resume"
+        "train runs/teacher: failed; correct the error, then run it again to resume"
     )
 
 
-def test_a_dry_run_tells_the_stages_and_writes_nothing(tmp_path: Path) -> None:
+def test_a_dry_run_lists_the_stages_and_writes_nothing(tmp_path: Path) -> None:
     _write(tmp_path, FILE + LONGER)
     before = sorted(tmp_path.rglob("*"))
     dry = _distill(tmp_path, "--dry-run")

@@ -1,4 +1,4 @@
-"""A distillation's file: what it says, and each mistake as one line with its place."""
+"""A distillation file: its content, and each mistake as one line with its place."""
 
 from datetime import date
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from transformer_cli.base import registry
 from transformer_cli.base.errors import CheckpointError, ConfigError, RunError
 from transformer_cli.config.data_schema import FilePair, FilesData
 from transformer_cli.config.yaml import load_config
@@ -56,7 +57,7 @@ def _refusal(directory: Path, text: str) -> str:
     return str(caught.value).removeprefix(path.as_posix())
 
 
-def test_configurations_are_looked_for_beside_the_file(directory: Path) -> None:
+def test_configs_are_searched_next_to_the_file(directory: Path) -> None:
     path = directory / "sub" / "file.yaml"
     path.write_text(
         "teachers: [../de_en.yaml]\nback: {teachers: [../en_de.yaml]}\nstudent: ../de_en.yaml\n"
@@ -68,7 +69,7 @@ def test_configurations_are_looked_for_beside_the_file(directory: Path) -> None:
     assert [each.read for each in distillation.directions] == ["src", "tgt"]
 
 
-def test_the_student_depends_on_what_it_reads_alone(
+def test_the_student_depends_only_on_its_inputs(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = directory / "file.yaml"
@@ -89,7 +90,7 @@ def test_the_student_depends_on_what_it_reads_alone(
     assert student.inputs() != before
 
 
-def test_the_student_has_the_terms_of_its_file_and_no_sums_of_what_was_fetched(
+def test_the_student_has_its_files_terms_and_no_checksums_of_fetched_files(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sums = f"sha256: [{'a' * 64}, {'b' * 64}]"
@@ -128,7 +129,7 @@ def test_settings_are_the_same_wherever_the_project_lies(
     here = _describe(directory, text)
     monkeypatch.chdir(directory / "sub")
     assert _describe(directory, text) == here
-    # As if the version that wrote this had another setting.
+    # As if the writing version had another setting.
     assert _describe(directory, f"{text}training: {{accumulate: 1}}\n") == here
     assert _describe(directory, f"{text}training: {{accumulate: 2}}\n") != here
 
@@ -149,7 +150,7 @@ def test_sources_are_the_same_wherever_they_lie(directory: Path) -> None:
     assert describe("there/x.tsv, weight: 2") != plain
 
 
-def test_of_added_text_weights_and_tags_count_beside_the_text(directory: Path) -> None:
+def test_weights_and_tags_of_added_text_count_too(directory: Path) -> None:
     def describe(more: str) -> dict[str, str]:
         text = CONFIG.format(src="de", tgt="en")
         added = f"\n  more: [{{src: c, tgt: d{more}}}]"
@@ -182,10 +183,10 @@ def _write_run(run: RunDirectory, text: str) -> None:
 def test_two_files_with_one_run_are_refused(directory: Path) -> None:
     (directory / "sub" / "de_en.yaml").write_text(CONFIG.format(src="de", tgt="en"))
     text = "teachers: [../de_en.yaml, ../de_en.yaml, de_en.yaml]\nstudent: ../de_en.yaml\n"
-    assert "has the run runs/de_en, as " in _refusal(directory, text)
+    assert "has the same run runs/de_en as " in _refusal(directory, text)
 
 
-def test_what_would_fail_after_hours_is_told_at_once(directory: Path) -> None:
+def test_errors_that_would_come_after_hours_are_reported_at_once(directory: Path) -> None:
     (directory / "imported.yaml").write_text(
         "data: {kind: imported, src_lang: de, tgt_lang: en}\ntokenizer: {kind: words}\n"
     )
@@ -197,7 +198,7 @@ def test_what_would_fail_after_hours_is_told_at_once(directory: Path) -> None:
     learned = CONFIG.format(src="de", tgt="en") + "model: {max_positions: 600}\n"
     (directory / "other.yaml").write_text(learned)
     unlike = "teachers: [../de_en.yaml, ../other.yaml]\nstudent: ../de_en.yaml\n"
-    expected = ":1: teachers[1]: ../other.yaml has other model.positions or model.max_positions"
+    expected = ":1: teachers[1]: ../other.yaml has another model.positions or model.max_positions"
     assert _refusal(directory, unlike).startswith(expected)
     untrained = directory / "untrained"
     untrained.mkdir()
@@ -243,6 +244,22 @@ def test_tags_and_weights_that_would_be_lost_are_refused(directory: Path, key: s
     assert ("transformer-cli clean CONFIG -o DIR" in refusal) == ("more" not in key)
 
 
+@pytest.mark.parametrize(
+    ("extension", "settings", "key"),
+    [
+        ("n_best", "forward: {n_best: 2, keep: nearest}\n", "forward.n_best"),
+        ("sampling", "back: {teachers: [../en_de.yaml], sample: true}\n", "back.sample"),
+    ],
+)
+def test_a_missing_extension_is_named(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, extension: str, settings: str, key: str
+) -> None:
+    monkeypatch.setattr(registry, "is_installed", lambda name: name != extension)
+    refusal = _refusal(directory, f"teachers: [../de_en.yaml]\nstudent: ../de_en.yaml\n{settings}")
+    missing = registry.describe_missing("extension", extension)
+    assert refusal == f":3: {key}: {missing}"
+
+
 def test_a_student_replays_nothing(directory: Path) -> None:
     replay = "  replay: {share: 0.5, sources: [{src: a, tgt: b}]}\n  train:"
     text = CONFIG.format(src="de", tgt="en").replace("  train:", replay)
@@ -263,36 +280,36 @@ def test_tags_of_text_that_is_not_translated_stay(directory: Path) -> None:
 
 
 MISTAKES = {
-    "student: ../de_en.yaml\n": ": teachers: missing (configurations",
+    "student: ../de_en.yaml\n": ": teachers: missing (configs",
     "teachers: []\nstudent: ../de_en.yaml\n": ":1: teachers: expected a list of at least 1",
     "teachers: [../de_en.yaml]\nstudnet: x\nstudent: ../de_en.yaml\n": (
         ":2: studnet: unknown key; did you mean 'student'?"
     ),
     "teachers: [../de_en.yaml]\nstudent: de_en.yaml\n": ":2: student: there is no file ",
     "teachers:\n- ../de_en.yaml\n- ../en_de.yaml\nstudent: ../de_en.yaml\n": (
-        ":3: teachers[1]: ../en_de.yaml translates en to de, and has to translate de to en"
+        ":3: teachers[1]: ../en_de.yaml translates en to de, but this student needs de to en"
     ),
     "teachers: [../de_en.yaml]\nforward: {n_best: 3}\nstudent: ../de_en.yaml\n": (
-        ":2: forward.n_best: goes with keep: nearest"
+        ":2: forward.n_best: needs keep: nearest"
     ),
     "teachers: [../de_en.yaml]\nforward: {n_best: 5, keep: nearest, beam_size: 3}\n": (
-        ":2: forward.n_best: a beam of 3 does not hold the 5 best; raise beam_size"
+        ":2: forward.n_best: a beam of 3 cannot hold the 5 best; raise beam_size"
     ),
     "teachers: [../de_en.yaml]\nforward:\n  corpus: false\n  monolingual: [a]\n  n_best: 5\n"
-    "  keep: nearest\n": ":5: forward.n_best: chooses by the corpus' references",
+    "  keep: nearest\n": ":5: forward.n_best: needs the corpus's references",
     "teachers: [../de_en.yaml]\nforward: {corpus: false}\nstudent: ../de_en.yaml\n": (
         ":2: forward.corpus: false, and no monolingual text: nothing to translate"
     ),
-    CONFIG.format(src="de", tgt="en"): ": is a configuration; write a file with student: ",
+    CONFIG.format(src="de", tgt="en"): ": is a config; write a file with student: ",
 }
 
 
 @pytest.mark.parametrize("text", MISTAKES)
-def test_a_mistake_is_told_with_its_place(directory: Path, text: str) -> None:
+def test_a_mistake_is_reported_with_its_place(directory: Path, text: str) -> None:
     assert _refusal(directory, text).startswith(MISTAKES[text])
 
 
-def test_a_teacher_that_is_no_configuration_has_to_be_a_run(directory: Path) -> None:
+def test_a_teacher_that_is_not_a_config_must_be_a_run(directory: Path) -> None:
     path = directory / "file.yaml"
     path.write_text("teachers: [runs/nowhere]\nstudent: de_en.yaml\n")
     with pytest.raises(RunError, match="runs/nowhere: not a run directory"):

@@ -1,4 +1,4 @@
-"""The page of experiments has the keys of sweeps and distillations, and its examples are right."""
+"""The page on experiments has the keys of sweeps and distillations, and its examples are valid."""
 
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""A setting that a later version adds changes no sum that an earlier one has recorded."""
+"""A new setting in a later version changes no checksum recorded by an earlier one."""
 
 import json
 import subprocess

@@ -33,7 +33,7 @@ DISTILLATION = "teachers: [tiny.yaml]\nstudent: tiny.yaml\n"
 
 @pytest.fixture
 def swept(training: Training, tmp_path: Path) -> Path:
-    """A sweep's directory with something of all that it may hold."""
+    """A sweep's directory with an example of everything that it may contain."""
     sweep = SweepDirectory(tmp_path / "sweep")
     sweep.create("auto", points=["peak=0.01"], seeds=[1], reference="peak=0.01")
     for name in ("runs/peak=0.01/seed-1", "runs/peak=0.01/seed-2"):
@@ -49,7 +49,7 @@ def swept(training: Training, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def distilled(training: Training, tmp_path: Path) -> Path:
-    """The directory of a distillation with something of all that it may hold."""
+    """A distillation's directory with an example of everything that it may contain."""
     directory = DistillDirectory(tmp_path / "distilled")
     directory.create("auto")
     shutil.copytree(training.run, directory.student.path)
@@ -64,8 +64,8 @@ def distilled(training: Training, tmp_path: Path) -> Path:
 
 @pytest.mark.long_cases
 @pytest.mark.parametrize("kind", ["link", "pipe", "zero"])
-def test_what_is_written_to_has_nothing_but_files(swept: Path, distilled: Path, kind: str) -> None:
-    """Each file and each directory below is looked at before anything is written."""
+def test_directories_for_output_contain_only_files(swept: Path, distilled: Path, kind: str) -> None:
+    """Each file and subdirectory is checked before anything is written."""
     checks: dict[Path, tuple[Callable[[], object], str]] = {
         swept: (partial(SweepDirectory(swept).check, "auto"), "sweep.json"),
         distilled: (partial(DistillDirectory(distilled).check, "auto"), "distill.json"),

@@ -1,4 +1,4 @@
-"""Python files of a foreign working directory are imported by no job of an experiment."""
+"""No job of an experiment imports Python files from a foreign working directory."""
 
 import shutil
 from collections.abc import Callable
@@ -41,7 +41,7 @@ def find_gpus() -> None:
 
 @pytest.mark.long_cases
 @pytest.mark.parametrize("start", [run_a_stage, find_gpus])
-def test_what_else_is_started(foreign: Path, start: Callable[[], None]) -> None:
+def test_other_processes_that_are_started(foreign: Path, start: Callable[[], None]) -> None:
     assert_unharmed(run(cwd=foreign, before=partial(attacked, start)), foreign)
 
 

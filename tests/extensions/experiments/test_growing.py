@@ -1,4 +1,4 @@
-"""`train --from`: a run grows by new text, and is taken over only if that was worth it."""
+"""`train --from`: a run grows with new text, and is accepted only if it gains enough."""
 
 import json
 import random
@@ -16,20 +16,20 @@ from transformer_cli.runs.directory import RunDirectory
     ("old", "new"),
     [("runs/a", "runs/a+1"), ("runs/a+1", "runs/a+2"), ("a+9", "a+10"), ("c++", "c+++1")],
 )
-def test_a_grown_run_lies_beside_the_old_one(old: str, new: str) -> None:
+def test_a_grown_run_is_next_to_the_old_one(old: str, new: str) -> None:
     assert next_run(Path(old)) == Path(new)
 
 
 @pytest.mark.parametrize(
-    ("new", "old", "is_taken_over"),
+    ("new", "old", "is_accepted"),
     [
         ((10.0, 10.1), (30.0, 29.6), True),
         ((10.0, 10.0), (30.0, 30.0), False),
         ((10.0, 20.0), (30.0, 29.5), False),
     ],
 )
-def test_a_run_is_taken_over_if_it_gains_and_loses_little(
-    new: tuple[float, float], old: tuple[float, float], is_taken_over: bool, tmp_path: Path
+def test_a_run_is_accepted_if_it_gains_and_loses_little(
+    new: tuple[float, float], old: tuple[float, float], is_accepted: bool, tmp_path: Path
 ) -> None:
     path = tmp_path / "a+1"
     for number in (1, 2):
@@ -37,7 +37,7 @@ def test_a_run_is_taken_over_if_it_gains_and_loses_little(
         growth = Growth(RunDirectory(tmp_path / "a"), RunDirectory(path), [])
         gained, lost = (ScoreChange(*scores, None, None, 9) for scores in (new, old))
         rejected = growth.settle(gained, lost, max_loss=0.5)
-        if is_taken_over:
+        if is_accepted:
             assert rejected is None
             assert json.loads((path / "growth.json").read_text())["taken_over"]
             return
@@ -46,18 +46,18 @@ def test_a_run_is_taken_over_if_it_gains_and_loses_little(
         assert not path.exists()
 
 
-def test_what_cannot_be_is_refused(own_run: Path, tmp_path: Path) -> None:
+def test_wrong_options_are_refused(own_run: Path, tmp_path: Path) -> None:
     few, text = tmp_path / "few.tsv", tmp_path / "text.de"
     few.write_text("1 2\t1 2\n" * 19)
     for arguments, said in (
-        ((), "CONFIG: missing; give a configuration, or --from RUN --add FILE"),
-        (("--add", few), "--add: is for --from RUN, which is missing"),
-        (("--from", own_run), "--from: adapts a run to new text; add --add FILE"),
-        (("a.yaml", "--from", own_run, "--add", few), "--from: not with CONFIG"),
-        (("--from", own_run, "--add", few, "--overwrite"), "--from: not with --overwrite"),
-        (("a.yaml", "--max-loss", "1"), "--max-loss: is for --from, which is missing; add it"),
-        (("--from", own_run, "--add", few), "--add: 19 pairs; at least 20"),
-        (("--from", own_run, "--add", text), f"{text}: expected TMX, PO, or TSV of two columns"),
+        ((), "CONFIG: missing; give a config, or --from RUN --add FILE"),
+        (("--add", few), "--add: needs --from RUN; add it"),
+        (("--from", own_run), "--from: needs new text to adapt the run to; add --add FILE"),
+        (("a.yaml", "--from", own_run, "--add", few), "--from: cannot be used with CONFIG"),
+        (("--from", own_run, "--add", few, "--overwrite"), "cannot be used with --overwrite"),
+        (("a.yaml", "--max-loss", "1"), "--max-loss: needs --from RUN; add it"),
+        (("--from", own_run, "--add", few), "--add: 19 pairs; give at least 20"),
+        (("--from", own_run, "--add", text), f"{text}: expected .tmx, .po or .tsv (two columns)"),
         (("--from", own_run, "--add", "x.csv"), "columns are separated by tabs, so save it as TSV"),
     ):
         assert_refused(run("train", *arguments), 2, said)
@@ -81,17 +81,17 @@ def test_a_run_grows_or_is_left_as_it_is(own_run: Path, tmp_path: Path) -> None:
     assert grown.code == 0, grown.err
     number = r"[\d.]+"
     score = f"{number} → {number} ± {number} BLEU on"
-    verdict = f"taken over: new text {score} 50 pairs; old text {score} 20 pairs"
+    verdict = f"accepted: new text {score} 50 pairs; old text {score} 20 pairs"
     assert re.fullmatch(rf".*run\+1: {verdict}\n", grown.out)
     assert run(*grow, "20", "--add", tmp_path / "copies.tsv").out == grown.out
     other = run(*grow, "20", "--add", tmp_path / "turned.tsv")
-    assert_refused(other, 2, "is there, of other text; grow on with --from")
+    assert_refused(other, 2, "already exists with other text; grow it with --from")
 
     further = tmp_path / "run+1"
     still = ("--set", "training.schedule.peak=1e-12")
     rejected = run("train", "--from", further, *still, "--add", tmp_path / "turned.tsv")
     assert rejected.code == 1
-    assert "run+2: not taken over, and renamed to run+2.rejected: " in rejected.err
+    assert "run+2: rejected, and renamed to run+2.rejected: " in rejected.err
     assert not (tmp_path / "run+2").exists()
     assert (tmp_path / "run+2.rejected" / "growth.json").is_file()
     assert files() == before

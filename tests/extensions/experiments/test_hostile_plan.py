@@ -59,7 +59,7 @@ def test_a_sweeps_mark_is_as_it_has_to_be(
 
 
 @pytest.mark.parametrize("text", ["", "[]", "[" * 100_000, "1" * 5000, "\x00", "{}"])
-def test_a_mark_that_is_none(text: str, tmp_path: Path) -> None:
+def test_an_invalid_mark(text: str, tmp_path: Path) -> None:
     (tmp_path / "sweep.json").write_text(text)
-    with pytest.raises(RunError, match=r"sweep\.json: damaged, or of no sweep"):
+    with pytest.raises(RunError, match=r"sweep\.json: damaged, or not from a sweep"):
         SweepDirectory(tmp_path).find_finished()

@@ -1,4 +1,4 @@
-"""The average with the initial weights: what it is, and that it survives resuming."""
+"""The average with the initial weights: its values, and that it survives resuming."""
 
 from itertools import islice
 
@@ -41,7 +41,7 @@ SIDE = TokenArray.from_sentences(
 
 
 def trainer_of(weights: int = 1) -> Trainer:
-    """A trainer of a new model, with its weights drawn by the seed ``weights``."""
+    """A trainer of a new model, whose weights are drawn with the seed ``weights``."""
     model = build_model(SETTINGS.model, TOKENS, TOKENS, PAD_ID, weights)
     return Trainer(model, EncodedText(SIDE, SIDE), SETTINGS, torch.float32)
 
@@ -74,6 +74,6 @@ def test_the_initial_weights_survive_resuming() -> None:
 def test_it_needs_initial_weights_and_no_other_average() -> None:
     required = "data: {kind: toy}\ntokenizer: {kind: words}\n"
     alone = refusal(required + "training: {init_share: 0.5}\n")
-    assert "training.init_share: needs init, the run whose weights it is of" in alone
+    assert "training.init_share: needs init, the run that training starts from" in alone
     both = "init: a\ntraining: {init_share: 0.5, ema_decay: 0.9}"
     assert "training.init_share: ema_decay is another average" in refusal(required + both)

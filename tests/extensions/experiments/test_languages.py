@@ -1,4 +1,4 @@
-"""The score of a language in comparisons."""
+"""The score for some languages in comparisons."""
 
 import json
 import shutil
@@ -31,5 +31,5 @@ def test_evaluate_and_compare_have_one_signature(chinese: Chinese, tmp_path: Pat
         assert "|tok:zh|" in each["scores"]["bleu"]["signature"]
         assert each["scores"]["bleu"]["value"] == scores["bleu"]["value"]
         assert "bleu_lc" not in each["scores"]
-    assert f"{other}: BLEU is tok:zh here, and was tok:char in its training" in compared.err
+    assert f"{other}: BLEU uses tok:zh here, but used tok:char in training" in compared.err
     assert "lowercased" not in run("compare", trained, other, cwd=chinese.path).out

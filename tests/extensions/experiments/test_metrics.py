@@ -56,7 +56,7 @@ def test_without_case_no_score_is_repeated() -> None:
 
 
 def test_a_metric_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All that scores, compares and shows reads the registry: here chrF++ is added to it."""
+    """All code that scores, compares and shows reads the registry; this adds chrF++ to it."""
     from sacrebleu.metrics.chrf import CHRF
 
     plus = Metric("chrf++", "chrF++")
@@ -88,7 +88,7 @@ def test_an_interval_ends_where_scores_end(scores: list[float]) -> None:
 @pytest.mark.parametrize(
     ("select", "metric"), [("null", "bleu"), ("chrf", "chrf"), ("loss", "loss")]
 )
-def test_a_sweep_goes_by_what_its_base_selects(tmp_path: Path, select: str, metric: str) -> None:
+def test_a_sweep_ranks_by_the_metric_of_its_base(tmp_path: Path, select: str, metric: str) -> None:
     (tmp_path / "base.yaml").write_text(
         f"data: {{kind: toy}}\ntokenizer: {{kind: words}}\ntraining: {{select: {select}}}\n"
     )
@@ -116,7 +116,7 @@ def test_lowercased_points_are_ranked_by_lowercased_scores(
     assert plan.metric == metric
 
 
-def test_where_all_score_about_0_a_note_says_so() -> None:
+def test_a_note_says_if_all_scores_are_about_0() -> None:
     assert not says_nothing("loss", [0.0])
     assert not says_nothing("bleu", [])
     notes = group_notes("a", 2, {"bleu": [0.0, 0.3], "chrf": [9.0, 12.0]})

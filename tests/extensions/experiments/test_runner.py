@@ -1,4 +1,4 @@
-"""The runner on one directory: every job once, whatever happens to its process."""
+"""The runner on one directory: it runs every job once, whatever happens to its process."""
 
 import random
 import shutil
@@ -45,9 +45,7 @@ def _check_complete(sweep: Path) -> None:
         assert (path / "counted").read_text() == "0123456789", path
 
 
-def test_every_job_is_run_once_on_shared_data_and_what_is_done_stays(
-    sweep: Path, start: Start
-) -> None:
+def test_every_job_runs_once_on_shared_data_and_results_stay(sweep: Path, start: Start) -> None:
     events = _events(start())
     assert sorted(job for kind, job in events if kind == "started" and "runs/" in job) == RUNS
     assert sum("data/" in job for kind, job in events if kind == "started") == 1
@@ -116,7 +114,7 @@ def test_a_run_that_is_deleted_is_trained_again(sweep: Path, start: Start) -> No
     _check_complete(sweep)
 
 
-def test_a_failed_job_is_told_and_the_others_go_on(sweep: Path, start: Start) -> None:
+def test_a_failed_job_is_reported_and_the_others_continue(sweep: Path, start: Start) -> None:
     (sweep / "sweep.yaml").write_text(SWEEP.replace("0.2]", "0.5]"))
     events = _events(start())
     assert sum(kind == "failed" for kind, _ in events) == 6

@@ -24,7 +24,7 @@ REFERENCES = [
 
 
 def translations_of(groups: Sequence[int], good: float = 0.5) -> list[list[list[str]]]:
-    """Draw translations: each word is right, or in capitals, or another."""
+    """Draw translations: each word is correct, in capitals, or another word."""
     rng = np.random.default_rng(3)
 
     def translate(reference: str) -> str:
@@ -38,7 +38,7 @@ def translations_of(groups: Sequence[int], good: float = 0.5) -> list[list[list[
 # --- by independent computation -------------------------------------------------------------------
 
 
-def test_scores_and_signatures_are_those_of_evaluate() -> None:
+def test_scores_and_signatures_equal_evaluates() -> None:
     translations = translations_of((3, 2))
     compared = compare_groups(translations, REFERENCES)
     expected = [[score(each, REFERENCES) for each in group] for group in translations]
@@ -80,10 +80,10 @@ def test_shares_of_sentences_are_the_jackknifes() -> None:
     assert stats.sem(shares) == pytest.approx(expected)
 
 
-def test_where_sentences_do_not_matter_it_is_welchs_test() -> None:
+def test_if_sentences_do_not_matter_it_is_welchs_test() -> None:
     from scipy import stats
 
-    # Each seed has the same points in all sentences, so seeds are all that varies.
+    # Each seed has the same points in all sentences, so only seeds vary.
     rng = np.random.default_rng(5)
     seeds = rng.normal(size=(2, 50, 1)) + np.array([0.0, 0.4]).reshape(2, 1, 1)
     found = compare_means(*(np.repeat(each, 10, 1) for each in seeds))
@@ -93,7 +93,7 @@ def test_where_sentences_do_not_matter_it_is_welchs_test() -> None:
     assert found.half_width == pytest.approx((interval.high - interval.low) / 2, rel=0.01)
 
 
-def test_where_seeds_do_not_matter_it_is_the_paired_test_over_sentences() -> None:
+def test_if_seeds_do_not_matter_it_is_the_paired_test_over_sentences() -> None:
     from scipy import stats
 
     rng = np.random.default_rng(5)
@@ -120,8 +120,8 @@ def test_holms_correction_is_statsmodels() -> None:
 
 # --- by simulation --------------------------------------------------------------------------------
 
-# The 10,000 experiments per cell of docs/extensions/experiments.md take minutes; these bounds are
-# 4 % and 6 %, and what 2,000 may miss them by. Fewer sentences are faster, and conservative.
+# null_effects.py runs 10,000 experiments per case, which take minutes. These bounds are 4 % and 6
+# %, widened for only 2,000 experiments. Fewer sentences are faster, and conservative.
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_null_effects_of_bleu_are_significant_in_five_percent() -> None:
 
 
 def test_single_runs_have_scores_and_differences_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Nor do they need scipy.
+    # They do not need scipy either.
     monkeypatch.setattr("transformer_cli.extensions.experiments.seed_statistics.import_extra", None)
     for metric in compare_groups(translations_of((1, 1)), REFERENCES).values():
         first, second = metric.groups
@@ -159,7 +159,7 @@ def test_single_runs_have_scores_and_differences_only(monkeypatch: pytest.Monkey
         assert (found.half_width, found.p_value, found.p_holm) == (None, None, None)
 
 
-def test_a_single_run_beside_groups_leaves_their_test_as_it_is() -> None:
+def test_a_single_run_among_groups_does_not_change_their_test() -> None:
     groups = translations_of((3, 1, 3))
     _, single, beside = compare_groups(groups, REFERENCES)["bleu"].groups
     _, alone = compare_groups([groups[0], groups[2]], REFERENCES)["bleu"].groups

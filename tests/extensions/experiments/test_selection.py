@@ -29,7 +29,7 @@ def test_of_equally_near_ones_the_likeliest_is_kept() -> None:
     assert list(nearest([["x y", "y x"], ["", ""]], ["quite different", ""])) == ["x y", ""]
 
 
-def test_case_is_ignored_where_the_teacher_has_none() -> None:
+def test_case_is_ignored_if_the_teacher_has_none() -> None:
     texts, reference = ["a bbb", "a ccc"], "A BBB c"
     assert list(nearest([texts], [reference])) == ["a ccc"]
     assert list(nearest([texts], [reference], lowercase=True)) == ["a bbb"]

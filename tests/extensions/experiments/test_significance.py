@@ -1,4 +1,4 @@
-"""Intervals against sacreBLEU's own, and what must hold of p-values whatever is drawn."""
+"""Intervals compared with sacreBLEU's own, and properties of p-values for any sample."""
 
 import os
 import random
@@ -22,7 +22,7 @@ def sentences(seed: str, count: int = 60) -> list[str]:
 
 
 def spoilt(lines: list[str], each: int, seed: str) -> list[str]:
-    """The same sentences with so many words of each replaced."""
+    """The same sentences with this many words of each replaced."""
     generator = random.Random(seed)
     results = []
     for line in lines:
@@ -92,7 +92,7 @@ def test_order_moves_results_and_changes_none() -> None:
     other_way = paired_bootstrap([AS_GOOD, BAD, GOOD], REFERENCES, BLEU(lowercase=True))
     widths = [each.half_width for each in one_way]
     assert [each.half_width for each in other_way] == [widths[1], widths[2], widths[0]]
-    # A difference is the same from both of its ends.
+    # A difference is the same from both sides.
     assert other_way[2].p_value == one_way[1].p_value
 
 
@@ -126,7 +126,7 @@ def test_systems_that_say_nothing_are_equally_bad() -> None:
 
 
 @pytest.mark.parametrize("lowercase", [False, True])
-def test_a_score_alone_has_the_interval_that_it_has_beside_others(lowercase: bool) -> None:
+def test_a_single_score_has_the_same_interval_as_among_others(lowercase: bool) -> None:
     measured = measure(BLEU(lowercase=lowercase), GOOD, REFERENCES)
     beside = paired_bootstrap([BAD, GOOD], REFERENCES, BLEU(lowercase=lowercase))
     assert measured.half_width == pytest.approx(beside[1].half_width)

@@ -31,7 +31,7 @@ evaluate: [test]
 
 @dataclass(frozen=True)
 class Grid:
-    """A sweep to be."""
+    """A sweep that has not run yet."""
 
     dropouts: list[float]
     num_seeds: int
@@ -51,14 +51,14 @@ class Grid:
 
 @dataclass(frozen=True)
 class Swept:
-    """A sweep that was left alone, and what it said: look at it, and change nothing."""
+    """A sweep that ran undisturbed, and its output; tests must not change it."""
 
     grid: Grid
     path: Path
     out: str
 
     def validation_bleus(self) -> dict[str, list[float]]:
-        """Best validation BLEU of each run by point, read by other means than ours."""
+        """Best validation BLEU of each run by point, read without our own code."""
         found: dict[str, list[float]] = {}
         for point in self.grid.points:
             found[point] = []
@@ -123,7 +123,7 @@ def test_the_test_split_is_scored_as_evaluate_does(swept: Swept) -> None:
             assert f" {mean:.2f} ± {deviation:.2f} " in line
 
 
-def test_a_run_is_what_train_makes_of_the_same_settings(swept: Swept, tmp_path: Path) -> None:
+def test_a_run_equals_one_by_train_with_the_same_settings(swept: Swept, tmp_path: Path) -> None:
     _write(tmp_path, swept.grid.text)
     settings = ("model.dropout=0.2", "training.schedule.peak=0.01", "seed=2")
     options = [part for each in settings for part in ("--set", each)]
@@ -167,12 +167,12 @@ def _kill_and_finish(directory: Path, kills: int) -> None:
 
 
 @pytest.mark.long
-def test_a_failed_run_is_told_and_tried_again(tmp_path: Path) -> None:
+def test_a_failed_run_is_reported_and_tried_again(tmp_path: Path) -> None:
     grid = "grid: {training.max_length: [1, 64]}\nseeds: 1\n"
     _write(tmp_path, f"base: tiny.yaml\n{grid}")
     finished = process.run("sweep", "grid.yaml", "--jobs", "2", cwd=tmp_path)
     assert finished.code == 1
-    message = "every pair is longer than training.max_length 1 tokens; raise it"
+    message = "every pair is longer than training.max_length (1 tokens); raise it"
     assert f"runs/max_length=1/seed-1: failed: split 'train': {message}" in finished.err
     assert "runs/max_length=64/seed-1: done; 1 of 2 runs" in finished.err
     assert "max_length=1   0, 1 failed" in finished.out
@@ -218,14 +218,14 @@ def test_points_with_other_test_text_are_not_compared(
     assert dry.out.count(" --run-dir sweeps/grid/runs/seed=") == 2
 
 
-def test_a_dry_run_tells_the_runs_and_writes_nothing(tmp_path: Path) -> None:
+def test_a_dry_run_lists_the_runs_and_writes_nothing(tmp_path: Path) -> None:
     _write(tmp_path, SMALL.text)
     finished = process.run("sweep", "grid.yaml", "--dry-run", cwd=tmp_path)
     assert finished.code == 0, finished.err
     assert finished.out.startswith("0 of 4 runs have finished\n")
     assert finished.out.count("\ntransformer-cli train tiny.yaml --set ") == 4
     assert finished.out.endswith(
-        "\nwhat a training takes: transformer-cli train tiny.yaml --dry-run\n"
+        "\ntime and memory of a training: transformer-cli train tiny.yaml --dry-run\n"
     )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["grid.yaml", "tiny.yaml"]
 
@@ -276,10 +276,10 @@ def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "sweeps/grid/thesis.tex").write_text("")
     refused = process.run("sweep", "grid.yaml", cwd=tmp_path)
     assert refused.code == 2
-    assert "holds files, but no sweep.json" in refused.err
+    assert "contains files, but no sweep.json" in refused.err
     refused = process.run("sweep", "grid.yaml", "--sweep-dir", "tiny.yaml", cwd=tmp_path)
     assert refused.code == 2
-    assert "tiny.yaml: cannot be made (File exists); choose another directory" in refused.err
+    assert "tiny.yaml: cannot be created (File exists); choose another directory" in refused.err
 
 
 def _sums(sweep: Path) -> dict[str, str]:

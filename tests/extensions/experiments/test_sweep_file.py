@@ -1,4 +1,4 @@
-"""A sweep's file: what it says, and each mistake as one line with its place."""
+"""A sweep file: its content, and each mistake as one line with its place."""
 
 import re
 from pathlib import Path
@@ -119,12 +119,12 @@ def test_a_point_changes_the_base(tmp_path: Path) -> None:
         ("base: no.yaml\n", "sweep.yaml:1: base: there is no file "),
         (
             "base: base.yaml\npoints: [{seed: 1}, {}]\n",
-            "sweep.yaml:2: points[1]: changes no setting; name one, or leave it out",
+            "sweep.yaml:2: points[1]: changes no setting; add one, or leave it out",
         ),
         ("seeds: 2\n", "sweep.yaml: base: missing"),
         (
             "base: base.yaml\ngrid: {seed: [1, 2]}\n",
-            "sweep.yaml:2: seed: every point has the same seeds; say how many with seeds",
+            "sweep.yaml:2: seed: every point uses the same seeds; set their number with seeds",
         ),
         (
             "base: base.yaml\nevaluate: [test, tset]\n",
@@ -132,24 +132,24 @@ def test_a_point_changes_the_base(tmp_path: Path) -> None:
         ),
         (
             "base: base.yaml\ngrid: {model.dropout: [0.1]}\npoints: [{model.d_ff: 8}]\n",
-            "sweep.yaml:3: points: a sweep has a grid or points; leave one of them out",
+            "sweep.yaml:3: points: a sweep has either a grid or points; leave one of them out",
         ),
         (
             "base: base.yaml\ngrid: {training.epochs: [3, 3.0]}\n",
-            "sweep.yaml:2: 'training.epochs': 3 is there twice; leave one out",
+            "sweep.yaml:2: 'training.epochs': 3 occurs twice; leave one out",
         ),
         (
             "base: base.yaml\ngrid: {model: [{d_ff: 8}], model.d_ff: [8]}\n",
-            "sweep.yaml:2: model.d_ff: is part of model, which is varied too; leave one out",
+            "sweep.yaml:2: model.d_ff: is part of model, which also varies; leave one out",
         ),
         (
             "base: base.yaml\npoints:\n- {model.d_ff: 8}\n- {model.d_ff: 8}\n",
-            "sweep.yaml:4: points[1]: is there twice; leave one out",
+            "sweep.yaml:4: points[1]: occurs twice; leave one out",
         ),
         ("base: ''\n", "sweep.yaml:1: base: expected the path of a YAML file"),
         (
             "base: base.yaml\npoints: [{seed: 3}]\n",
-            "sweep.yaml:2: seed: every point has the same seeds; say how many with seeds",
+            "sweep.yaml:2: seed: every point uses the same seeds; set their number with seeds",
         ),
         (
             "base: base.yaml\ngrid: {model.d_ff: []}\n",
@@ -157,7 +157,7 @@ def test_a_point_changes_the_base(tmp_path: Path) -> None:
         ),
         (
             "base: base.yaml\nmodel: {dropout: 0.1}\n",
-            "sweep.yaml: is a configuration; write a file with base: sweep.yaml, and grid",
+            "sweep.yaml: is a config; write a file with base: sweep.yaml, and grid",
         ),
         ("", "sweep.yaml: the file is empty; it needs at least base"),
     ],

@@ -1,4 +1,4 @@
-"""A sweep as a process of its own, for tests: ``working.py SWEEP DIRECTORY JOBS``."""
+"""Runs a sweep in its own process, for tests: ``working.py SWEEP DIRECTORY JOBS``."""
 
 import signal
 import sys
@@ -16,7 +16,7 @@ STEPS = 10
 
 
 def is_counted(run: RunDirectory, config: Config) -> bool:
-    """Return whether the stand-in of a training has counted to its end."""
+    """Return whether the stand-in for a training has counted to its end."""
     counted = run.path / "counted"
     return counted.is_file() and len(counted.read_text()) == STEPS
 
@@ -26,7 +26,7 @@ vars(job)["is_trained"] = is_counted
 
 
 def main() -> None:
-    """Run the jobs, and write what happens to stdout."""
+    """Run the jobs, and write events to stdout."""
     file, path, jobs = sys.argv[1:]
     directory = SweepDirectory(Path(path))
     plan = SweepPlan(load_sweep(Path(file)), directory)

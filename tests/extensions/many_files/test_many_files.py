@@ -1,4 +1,4 @@
-"""Many files translated into a directory: each as it would be alone, and none of them twice."""
+"""Many files translated into a directory: each as if alone, and none twice."""
 
 import gzip
 import json
@@ -109,7 +109,7 @@ def translate(
 def killed_before(
     training: Training, here: Path, attribute: str, call: int = 1, where: str = MANY
 ) -> Finished:
-    """Run again; reaching a call of a function of many_files would kill it."""
+    """Run again; a call of a function of many_files would kill it."""
     return translate(training, here, before=partial(signalled_at, where, attribute, call))
 
 
@@ -120,7 +120,7 @@ def visible(directory: Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def expected(training: Training, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """What ``translate`` writes of each file alone."""
+    """The output of ``translate`` for each file alone."""
     directory = tmp_path_factory.mktemp("alone")
     data = {}
     for name, text in {**TEXTS, "e.txt.gz": TEXTS["a.txt"]}.items():
@@ -153,7 +153,7 @@ def test_each_file_is_what_it_would_be_alone(
 def test_a_pattern_names_some(training: Training, here: Path, expected: dict[str, bytes]) -> None:
     assert translate(training, here, inputs="in/?.txt").code == 0
     assert visible(here / "out") == {name: expected[name] for name in TEXTS}
-    # More of them, in the same directory.
+    # More files, in the same directory.
     assert translate(training, here, inputs=str(here / "i?" / "*")).code == 0
     assert visible(here / "out") == expected
 
@@ -195,7 +195,7 @@ def test_a_memory_may_be_of_many_files(training: Training, here: Path) -> None:
     assert (made["0.txt"], made["1.txt"]) == (b"neun 0\n", b"neun 1\n")
 
 
-def test_lines_that_are_cut_are_told_once_a_file(training: Training, here: Path) -> None:
+def test_lines_that_are_cut_are_reported_once_per_file(training: Training, here: Path) -> None:
     long = " ".join(["1"] * 1100)
     (here / "in" / "b.txt").write_text(f"1\n{long}\n{long}\n")
     finished = translate(training, here, "--max-length", "2")
@@ -207,7 +207,7 @@ def test_lines_that_are_cut_are_told_once_a_file(training: Training, here: Path)
 # --- run again ------------------------------------------------------------------------------------
 
 
-def test_what_is_there_is_not_translated_again(training: Training, here: Path) -> None:
+def test_existing_translations_are_not_made_again(training: Training, here: Path) -> None:
     assert translate(training, here).code == 0
     before = visible(here / "out")
     finished = killed_before(training, here, "write", where=LINES)
@@ -215,13 +215,13 @@ def test_what_is_there_is_not_translated_again(training: Training, here: Path) -
     assert visible(here / "out") == before
 
 
-def test_what_has_changed_is_translated_again(
+def test_changed_files_are_translated_again(
     training: Training, here: Path, expected: dict[str, bytes]
 ) -> None:
     assert translate(training, here).code == 0
     (here / "in" / "a.txt").write_text(TEXTS["c.txt"])
     (here / "out" / "d.txt").unlink()
-    # Two are written, and a third would kill it.
+    # Two files are written, and a third would kill it.
     finished = killed_before(training, here, "write", 3, where=LINES)
     assert finished.err == "translated 2 of 5 files; already there: 3\n"
     assert visible(here / "out") == {**expected, "a.txt": expected["c.txt"]}
@@ -247,7 +247,7 @@ def test_a_file_of_someone_else_is_not_overwritten(training: Training, here: Pat
     assert translate(training, here, inputs="in/a.txt*").code == 0
     (here / "out" / "c.txt").write_text("mine\n")
     refused = translate(training, here)
-    assert_refused(refused, 2, "out/c.txt: is there, and is not of an earlier translation")
+    assert_refused(refused, 2, "out/c.txt: exists, but no record says it is a translation")
     assert visible(here / "out")["c.txt"] == b"mine\n"
     assert visible(here / "out").keys() == {"a.txt", "c.txt"}
 
@@ -274,7 +274,7 @@ def test_another_version_does_not_add_to_a_directory(training: Training, here: P
         ("transformer_cli.inference.output:Output", "commit", 4),
     ],
 )
-def test_what_was_killed_goes_on(
+def test_a_killed_translation_continues(
     training: Training,
     here: Path,
     expected: dict[str, bytes],
@@ -300,7 +300,7 @@ def test_chunks_of_a_file_are_not_translated_again(
     assert visible(here / "out") == {"a.txt": expected["a.txt"]}
 
 
-def test_an_input_that_changed_after_an_interruption_is_begun_anew(
+def test_an_input_that_changed_after_an_interruption_is_started_again(
     training: Training, here: Path, expected: dict[str, bytes]
 ) -> None:
     kill = partial(signalled_at, TRANSLATOR, "translate_encoded", 3)
@@ -310,11 +310,11 @@ def test_an_input_that_changed_after_an_interruption_is_begun_anew(
     assert visible(here / "out") == {**expected, "a.txt": expected["c.txt"]}
 
 
-def test_ctrl_c_says_how_to_go_on(training: Training, here: Path) -> None:
+def test_ctrl_c_says_how_to_resume(training: Training, here: Path) -> None:
     stop = partial(signalled_at, TRANSLATOR, "translate_encoded", 4, signal.SIGINT)
     finished = translate(training, here, before=stop)
     assert finished.code == 130
-    assert "translated 2 of 5 files; run the same command again to go on\n" in finished.err
+    assert "translated 2 of 5 files; run the same command again to resume\n" in finished.err
 
 
 # --- mistakes in files ----------------------------------------------------------------------------
@@ -343,7 +343,7 @@ def test_a_bad_file_does_not_keep_others_from_being_translated(
 
 
 class _Killing(Executor):
-    """A cluster whose workers a file kills."""
+    """A cluster in which a file kills its workers."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = Future()
@@ -397,7 +397,7 @@ def test_translations_made_otherwise_are_not_mixed(training: Training, here: Pat
     content = json.loads(record.read_text())
     content["content"]["settings"]["checkpoint"] = "f" * 64
     record.write_text(json.dumps(content))
-    assert_refused(translate(training, here), 2, RECORD, "damaged, or of another version")
+    assert_refused(translate(training, here), 2, RECORD, "damaged, or from another")
 
 
 @pytest.mark.parametrize(
@@ -405,11 +405,11 @@ def test_translations_made_otherwise_are_not_mixed(training: Training, here: Pat
     [
         ({"prefix_file": Path("in/a.txt")}, "--prefix-file is for one file"),
         ({"alignments": Path("links")}, "--alignments is for one file"),
-        ({"output": Path("-")}, "name the directory of their translations with -o"),
+        ({"output": Path("-")}, "name a directory for their translations with -o"),
         ({"output": Path("in/a.txt")}, "-o in/a.txt: is a file, but -i names many"),
-        ({"output": Path("in")}, "-o in: is the directory of the files that -i reads"),
-        ({"output": Path()}, "-o .: in is there, and no record of earlier translations"),
-        ({"output": Path("no/out")}, "-o no/out: there is no directory no; make it first"),
+        ({"output": Path("in")}, "-o in: -i reads the files of this directory"),
+        ({"output": Path()}, "-o .: contains in, but no record of translations"),
+        ({"output": Path("no/out")}, "-o no/out: there is no directory no; create it first"),
         ({"input_": Path("no*")}, "-i no*: no file matches; name a directory, or a pattern"),
         pytest.param(
             *({"input_": Path("in/a**")}, "-i in/a**: "),
@@ -417,7 +417,10 @@ def test_translations_made_otherwise_are_not_mixed(training: Training, here: Pat
         ),
         ({"input_": Path("in/below")}, "-i in/below: is a directory without files"),
         ({"input_": Path("*/a.txt")}, "in/a.txt and other/a.txt: both would become a.txt"),
-        ({"input_": Path("other")}, "other/t.tsv: is a table; say where its text is with --src"),
+        (
+            {"input_": Path("other")},
+            "other/t.tsv: is a table; name the column or field with its text by --src",
+        ),
         (
             {"input_": Path("other/t*"), "src_column": "1", "scores": True},
             "other/t.tsv: --scores writes JSON",
@@ -425,7 +428,7 @@ def test_translations_made_otherwise_are_not_mixed(training: Training, here: Pat
         ({"input_": Path("in/a.txt"), "cluster": "tcp://h:1"}, "--cluster translates many files"),
     ],
 )
-def test_what_does_not_go_together_is_refused(
+def test_options_that_conflict_are_refused(
     here: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], fragment: str
 ) -> None:
     (here / "other").mkdir()
@@ -440,7 +443,7 @@ def test_what_does_not_go_together_is_refused(
     assert sorted(here.rglob("*")) == before
 
 
-def test_a_memory_that_is_not_there_is_told_before_the_model_is_loaded(
+def test_a_missing_memory_is_reported_before_the_model_is_loaded(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(here)
@@ -449,7 +452,7 @@ def test_a_memory_that_is_not_there_is_told_before_the_model_is_loaded(
         many_files.ManyFiles().translate(options)
 
 
-def test_a_file_that_is_no_text_among_many(training: Training, here: Path) -> None:
+def test_a_binary_file_among_many(training: Training, here: Path) -> None:
     (here / "in" / "settings.ini").write_text("[a]")
     refused = translate(training, here)
     assert_refused(refused, 2, "settings.ini: its lines are not sentences", "-i 'in/*.txt'")
@@ -462,7 +465,7 @@ def test_a_file_that_is_no_text_among_many(training: Training, here: Path) -> No
 # --- a worker -------------------------------------------------------------------------------------
 
 
-def test_a_worker_keeps_its_model_and_tells_another_one_apart(
+def test_a_worker_keeps_its_model_and_recognizes_another_one(
     training: Training, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded = []
@@ -484,7 +487,7 @@ def test_a_worker_keeps_its_model_and_tells_another_one_apart(
     assert [result.lines for result in results] == [5, 3]
     assert len(loaded) == 1
     other = many_files.Task(tasks[0].options, {**settings, "checkpoint": "0"}, None, True)
-    with pytest.raises(UsageError, match=r"^checkpoint was 0 when this began, and is [0-9a-f]{12}"):
+    with pytest.raises(UsageError, match=r"^checkpoint was 0 at the start, and is [0-9a-f]{12}"):
         many_files.translate_file(other)
     assert visible(here / "out").keys() == {"a.txt", "c.txt"}
 
@@ -510,12 +513,12 @@ def test_a_file_that_changes_while_it_is_translated_has_failed(
     task = many_files.Task(of_file(options, path), settings, None, is_shared)
     result = many_files.translate_file(task, Watcher(lambda _: path.write_text("1 2 3\n")))
     assert result.state is None
-    assert result.messages == (f"error: {path}: has changed meanwhile; translate it again",)
+    assert result.messages == (f"error: {path}: has changed in the meantime; translate it again",)
     assert not (here / "out" / "c.txt").exists()
 
 
 @pytest.mark.parametrize("name", ["c.txt", "x.po"])
-def test_what_someone_saves_while_workers_translate_is_kept(
+def test_files_saved_by_others_while_workers_translate_are_kept(
     training: Training, here: Path, name: str
 ) -> None:
     (here / "out").mkdir()
@@ -532,8 +535,8 @@ def test_what_someone_saves_while_workers_translate_is_kept(
         many_files.translate_file(task, Watcher(save))
     assert path.read_text() == "someone's\n"
     new = path.with_name(f"{name}.new")
-    assert str(caught.value).endswith(f"what was to be written is kept in {new}")
-    # Another worker may have written the same bytes. What is replaced keeps its mode.
+    assert str(caught.value).endswith(f"the output is in {new}")
+    # Another worker may have written the same bytes. A replaced file keeps its mode.
     path.chmod(0o640)
     for text in ("older\n", new.read_text()):
         path.write_text(text)
@@ -543,7 +546,7 @@ def test_what_someone_saves_while_workers_translate_is_kept(
     assert visible(here / "out").keys() == {name, new.name}
 
 
-def test_a_memory_that_has_changed_is_read_anew(tmp_path: Path) -> None:
+def test_a_memory_that_has_changed_is_read_again(tmp_path: Path) -> None:
     here = tmp_path
     (here / "x.po").write_text('msgid "a"\nmsgstr ""\n')
     document = read_document(here / "x.po", ("de", "en"), True)
@@ -560,6 +563,6 @@ def test_a_memory_that_has_changed_is_read_anew(tmp_path: Path) -> None:
 
 
 def test_a_name_that_leaves_no_room_for_an_ending_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"its name is too long to add \.partial"):
+    with pytest.raises(UsageError, match=r"its name is too long to add suffixes"):
         check_directory(tmp_path / "out", [tmp_path / "a.txt", tmp_path / ("b" * 230)])
     check_directory(tmp_path / "out", [tmp_path / "a.txt"])

@@ -39,7 +39,7 @@ def test_a_length_penalty_divides_the_scores(training: Training, here: Path) -> 
             for each in found:
                 tokens = len(each["text"].split())
                 wanted = each["log_probability"] / ((6 + tokens) / 6) ** penalty
-                # Texts that reached the length limit have no end, which counts as a token.
+                # Texts that reached the length limit lack EOS, which otherwise counts as a token.
                 assert each["score"] == pytest.approx(wanted, abs=2e-3)
             assert found == sorted(found, key=lambda each: -each["score"])
 

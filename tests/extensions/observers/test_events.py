@@ -26,7 +26,7 @@ def points(directory: Path) -> list[tuple[int, float, float]]:
     return [(each.step, each.value, each.wall_time) for each in events.Scalars("train/loss")]
 
 
-def test_points_stand_where_they_would_without_pauses(metrics: Path, tmp_path: Path) -> None:
+def test_points_are_where_they_would_be_without_pauses(metrics: Path, tmp_path: Path) -> None:
     log = EventLog.open(tmp_path / "tensorboard", metrics, start_time=1000.0)
     log.append({**RECORD, "step": 100, "loss": 1.5, "seconds": 7.5})
     expected = [(50, 2.5, 1004.0), (100, 1.5, 1007.5)]
@@ -39,7 +39,7 @@ def test_a_full_disk_is_one_line(
 ) -> None:
     log = EventLog.open(tmp_path / "tensorboard", metrics, start_time=1000.0)
     log = replace(log, path=Path("/dev/full"))
-    # Which would be refused, as every device is.
+    # It would be refused, like every device.
     monkeypatch.setattr("transformer_cli.runs.metrics_log.open_regular", Path.open)
     with pytest.raises(RunError, match=r"^/dev/full: cannot be written: No space left on device; "):
         log.append(RECORD)

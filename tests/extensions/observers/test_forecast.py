@@ -1,4 +1,4 @@
-"""Trial steps change nothing, and what follows from their time."""
+"""Trial steps change nothing, and forecasts follow from their times."""
 
 import copy
 import time
@@ -48,7 +48,7 @@ def text() -> EncodedText:
 
 
 def sample_subwords(pairs: EncodedText, seed: int) -> EncodedText:
-    """Each source backwards, or not."""
+    """Each source backwards, or in its own order."""
     src: list[list[int]] = [pairs.src[index].tolist() for index in range(len(pairs))]
     return EncodedText(
         TokenArray.from_sentences(each[::-1] if seed % 2 else each for each in src), pairs.tgt
@@ -123,7 +123,7 @@ def test_a_training_is_the_same_with_and_without_a_forecast(settings: dict[str, 
 
 @dataclass
 class Costs:
-    """A step takes 1.5 s, 0.5 s a batch, and 0.01 s a token."""
+    """A step takes 1.5 s, plus 0.5 s per batch and 0.01 s per token."""
 
     computing: float = 0.9
     """Part of the time."""
@@ -182,7 +182,7 @@ def test_validations_are_counted(
 
 
 @pytest.mark.parametrize(("computing", "alone"), [(1.0, 1.0), (0.85, 1.0), (0.4, 0.4)])
-def test_load_is_told_from_work(costs: Costs, computing: float, alone: float) -> None:
+def test_load_is_distinguished_from_work(costs: Costs, computing: float, alone: float) -> None:
     costs.computing = computing
     trained = trainer()
     found = forecast(trained, sample_epoch(trained.epochs, PROBED))
@@ -191,7 +191,7 @@ def test_load_is_told_from_work(costs: Costs, computing: float, alone: float) ->
 
 
 def test_a_thread_that_waits_is_not_computing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As one does whose core is busy with another program, or that waits for such a thread."""
+    """Run as if the core were busy with another program, or waiting for such a thread."""
     monkeypatch.setattr(Trial, "step", lambda spare, batches: time.sleep(0.2))
     trained = trainer()
     found = forecast(trained, sample_epoch(trained.epochs, PROBED))
@@ -211,7 +211,7 @@ def test_both_are_said(idle_seconds: float, said: str) -> None:
 
 
 @pytest.mark.parametrize(("seconds", "is_told"), [(3_500.0, False), (3_700.0, True)])
-def test_what_shortens_a_long_training_is_told(seconds: float, is_told: bool) -> None:
+def test_advice_to_shorten_a_long_training(seconds: float, is_told: bool) -> None:
     text = describe_forecast(Forecast(seconds, seconds, 10**9))
     assert text.endswith("training.max_steps shorten it") == is_told
 
@@ -230,7 +230,7 @@ def test_a_first_batch_that_takes_too_long_is_the_last(
 @pytest.mark.parametrize(
     "error", [TrainingError("the loss is nan"), MemoryError(), RuntimeError("std::bad_alloc")]
 )
-def test_nothing_is_said_where_no_step_can_be_done(
+def test_there_is_no_forecast_if_no_step_is_possible(
     monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     def fail(spare: Trial, batches: list[Batch]) -> None:
@@ -263,7 +263,7 @@ def test_a_sample_is_of_the_epochs_batches_and_has_the_largest(sampled: bool) ->
 
 
 class Halves:
-    """A text in two shards of unlike size."""
+    """A text in two shards of different sizes."""
 
     num_shards = 2
 

@@ -1,4 +1,4 @@
-"""What a training holds is counted from shapes, and what cannot be held is refused."""
+"""A training's memory is counted from shapes, and a training that does not fit is refused."""
 
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ def config(model: dict[str, Any], **training: Any) -> Config:
     ids=str,
 )
 @pytest.mark.parametrize("optimizer", ["adam", "muon"])
-def test_what_is_held_is_counted_without_making_it(model: dict[str, Any], optimizer: str) -> None:
+def test_memory_is_counted_without_allocating_it(model: dict[str, Any], optimizer: str) -> None:
     settings = config(model, freeze=["embeddings", "encoder"], optimizer=optimizer)
     made = build_model(settings.model, 12, 12, PAD_ID, settings.seed)
     made.freeze(settings.training.freeze)
@@ -76,7 +76,7 @@ def test_frozen_weights_take_no_more_memory_than_themselves() -> None:
         ({}, Ranks(size=4, local_size=2), 32),
     ],
 )
-def test_what_there_is_no_memory_for_is_refused(
+def test_a_training_that_does_not_fit_is_refused(
     monkeypatch: pytest.MonkeyPatch, training: dict[str, Any], ranks: Ranks, bytes_each: int
 ) -> None:
     settings = config({"d_model": 512, "d_ff": 2048}, **training)
@@ -110,7 +110,7 @@ def test_limits_of_all_groups_above_hold(tmp_path: Path) -> None:
 def test_limits_of_version_1(tmp_path: Path) -> None:
     root, own = tmp_path / "cgroup", tmp_path / "own"
     own.write_text("5:cpu,cpuacct:/a\n4:memory:/docker/a:b\n0::/\n")
-    # In a container, the group is seen in the root's place.
+    # In a container, its own group appears as the root.
     group(root, "memory", memory__limit_in_bytes="7000")
     assert list(cgroup_limits(own, root)) == [7000]
 

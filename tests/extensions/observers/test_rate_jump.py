@@ -1,4 +1,4 @@
-"""The learning rate of a run that goes on to another end."""
+"""The learning rate of a run that continues to a new last step."""
 
 import math
 from pathlib import Path
@@ -16,7 +16,7 @@ D_MODEL = 512
 def jump(
     kind: str, step: int, old: int = 4, new: int = 8, **more: int
 ) -> tuple[float, float] | None:
-    """Of a run of 10 steps an epoch."""
+    """For a run with 10 steps per epoch."""
     warmup = 1 if kind == "inverse_sqrt" else 0
     then, now = (
         TrainingConfig.model_validate(
@@ -42,7 +42,7 @@ def test_a_schedule_with_another_end_jumps(
     assert jump(kind, step, **more) == pytest.approx(expected)
 
 
-def test_nothing_jumps_where_the_end_is_the_same_or_does_not_matter() -> None:
+def test_nothing_jumps_if_the_end_is_the_same_or_does_not_matter() -> None:
     assert jump("linear", 20, new=4) is None
     assert jump("linear", 0) is None, "nothing is trained yet"
     assert jump("linear", 40, new=2) is None, "nothing is left to train"
@@ -58,11 +58,11 @@ def test_the_summary_warns(tmp_path: Path) -> None:
     first = run(*command)
     assert (first.code, "warning" in first.err) == (0, False)
     longer = ("--set", "training.epochs=16")
-    # 1e-3 (1 - (61 - 10) / (80 - 10)) by the new end, at which it is 0
+    # 1e-3 (1 - (61 - 10) / (80 - 10)) by the new end, where it is 0
     warning = (
-        "\nwarning       the learning rate jumps from 0 at step 60 to 0.000271 at step 61, as the "
-        "linear schedule now ends at step 80; 'init: RUN' in a configuration begins another run "
-        "from these weights, with a schedule of its own\n"
+        "\nwarning       the learning rate jumps from 0 at step 60 to 0.000271 at step 61 "
+        "because the linear schedule now ends at step 80; to start another run from these weights "
+        "with its own schedule, set 'init: RUN' in its config\n"
     )
     assert warning in run(*command, *longer, "--dry-run").out
     assert warning in run(*command, *longer).err

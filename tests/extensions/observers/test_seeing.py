@@ -1,4 +1,4 @@
-"""What people see of a training: event files, a summary, and a dry run's."""
+"""What users see of a training: event files, its summary, and a dry run's summary."""
 
 import json
 import os
@@ -30,7 +30,7 @@ LONG = ("--set", "training.epochs=24")
 
 
 def assert_events_are_the_records(run_dir: Path) -> None:
-    """One event file, and in it each curve that metrics.jsonl has, point by point."""
+    """There is one event file, with each curve of metrics.jsonl, point by point."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     records = [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
@@ -49,7 +49,7 @@ def assert_events_are_the_records(run_dir: Path) -> None:
         for tag in events.Tags()["scalars"]
     }
     assert found == {tag: points for tag, points in expected.items() if points}
-    # In time, they are as far from each other as they are in training.
+    # Their distances in time are the same as in training.
     assert {each["kind"] for each in records} == {*CURVES, "session"}
     times = [event.wall_time for event in events.Scalars("validation/loss")]
     seconds = [each["seconds"] for each in records if each["kind"] == "validation"]
@@ -148,7 +148,7 @@ SUMMARY = {
 
 def test_training_begins_with_a_summary(training: Training) -> None:
     before, _, _ = training.finished.err.partition("step 20/60")
-    # So short a training is not worth a forecast.
+    # Such a short training is not worth a forecast.
     assert rows(before) == SUMMARY
 
 
@@ -156,7 +156,7 @@ def put_temporary_files(place: Path) -> None:
     os.environ["TMPDIR"] = str(place)
 
 
-def test_a_dry_run_says_what_it_would_be_and_leaves_nothing(training: Training) -> None:
+def test_a_dry_run_describes_the_training_and_leaves_nothing(training: Training) -> None:
     here = training.config.parent
     before = {path: path.read_bytes() for path in here.rglob("*") if path.is_file()}
     temporary = here.parent / f"{here.name}-temporary"
@@ -172,7 +172,7 @@ def test_a_dry_run_says_what_it_would_be_and_leaves_nothing(training: Training) 
     assert (dry.code, dry.err) == (0, "")
     found = rows(dry.out)
     assert found.pop("forecast").endswith(" of memory")
-    steps = f"{SUMMARY['steps']}; training.max_steps is 1,000, but training.epochs 12 end first"
+    steps = f"{SUMMARY['steps']}; training.epochs 12 ends training before training.max_steps 1,000"
     assert found == {**SUMMARY, "run": "runs/new", "steps": steps}
     assert {path: path.read_bytes() for path in here.rglob("*") if path.is_file()} == before
     assert not (here / "runs" / "new").exists()
@@ -195,7 +195,7 @@ def no_preparing() -> None:
     delattr(preparation, "write_store")
 
 
-def test_a_dry_run_takes_what_is_there(training: Training, own_run: Path) -> None:
+def test_a_dry_run_uses_existing_files(training: Training, own_run: Path) -> None:
     command = ("train", training.config, "--run-dir", own_run, "--dry-run", *LONG)
     dry = run(*command, before=no_preparing)
     assert (dry.code, dry.err) == (0, "")
@@ -264,7 +264,7 @@ def test_ranks_try_steps_by_themselves(config: Path) -> None:
 
 
 def leave_room(size: int) -> None:
-    """Let the process take so many bytes more than it has."""
+    """Limit the process to this many additional bytes."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     import resource
 
@@ -278,7 +278,7 @@ def leave_room(size: int) -> None:
     "sizes",
     [
         ["d_model=1048576", "d_ff=1048576"],
-        # Many small ones: the first of them could be made.
+        # Many small layers: the first ones would fit.
         ["d_model=4096", "num_encoder_layers=100", "num_decoder_layers=100"],
     ],
 )
@@ -299,7 +299,7 @@ def no_room_for_a_trial() -> None:
     vars(forecast)["trial_fits"] = lambda trainer, config: False
 
 
-def test_a_trial_that_does_not_fit_is_left_out_and_that_is_said(training: Training) -> None:
+def test_a_trial_that_does_not_fit_is_left_out_with_a_note(training: Training) -> None:
     command = ("train", training.config, "--dry-run")
     dry = run(*command, cwd=training.config.parent / "..", before=no_room_for_a_trial)
     assert (dry.code, dry.err) == (0, "")

@@ -26,7 +26,7 @@ def test_each_line_has_its_start(training: Training, here: Path) -> None:
 
 @pytest.mark.parametrize(
     ("starts", "message"),
-    [("1\n\n", "ends before line 3"), ("1\n\n\n\n\n", "goes on with line 5")],
+    [("1\n\n", "ends before line 3"), ("1\n\n\n\n\n", "has a line 5, but")],
 )
 def test_as_many_starts_as_lines(training: Training, here: Path, starts: str, message: str) -> None:
     (here / "starts").write_text(starts)
@@ -46,7 +46,7 @@ def test_as_many_starts_as_lines(training: Training, here: Path, starts: str, me
         (["-i", "in", "--prefix-file", "in", "--engine", "ctranslate2"], "--prefix-file"),
     ],
 )
-def test_what_does_not_go_together_is_refused(
+def test_options_that_conflict_are_refused(
     training: Training, here: Path, options: list[str], message: str
 ) -> None:
     assert_refused(run("translate", training.run, *options, cwd=here), 2, message)
@@ -56,7 +56,7 @@ def test_a_line_of_ten_megabytes_is_refused_by_number(training: Training, here: 
     (here / "long").write_text("1 2\n" + "x" * 10_000_000)
     options = ("-i", "in", "--prefix-file", "long", "--engine", "torch")
     refused = run("translate", training.run, *options, cwd=here)
-    assert_refused(refused, 1, "long:2: a line of more than 4 MiB; ")
+    assert_refused(refused, 1, "long:2: the line is longer than 4 MiB; ")
 
 
 @pytest.mark.long

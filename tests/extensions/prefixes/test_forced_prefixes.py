@@ -1,4 +1,4 @@
-"""Forced prefixes: outputs begin with them, whatever the beam and the batch."""
+"""Forced prefixes: outputs begin with them for every beam and batch."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,7 +23,7 @@ from inference.test_search import (
 from inference.translators import LINES, numbers, random_translator
 
 from transformer_cli.base.errors import InputError
-from transformer_cli.config.schema import DecodingConfig
+from transformer_cli.config.decoding_schema import DecodingConfig
 from transformer_cli.evaluation.scoring import TorchTranslator
 from transformer_cli.extensions.prefixes.forced_prefixes import (
     ForcedPrefixes,
@@ -36,7 +36,7 @@ from transformer_cli.inference.search import search
 from transformer_cli.inference.translation import Translation
 from transformer_cli.model.transformer import Transformer
 
-# Of lengths from none to a row's limit; one has a banned token.
+# Their lengths go from zero to a row's limit; one has a banned token.
 PREFIXES = [[9, 4], [], [7], [UNK, 5, 5], [8, 10, 4, 6], [11, 11], [], [6]]
 
 
@@ -100,7 +100,7 @@ def test_prefixes_in_a_batch_equal_one_by_one(beam_size: int) -> None:
 @pytest.mark.long_cases
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_the_start_of_the_best_output_gives_that_output(count: int) -> None:
-    # A beam so wide that it holds the best from either start.
+    # This beam is wide enough to hold the best output from either start.
     model = random_model()
     for beam_size in (1, 40):
         options = replace(GREEDY, decoding=DecodingConfig(beam_size=beam_size))
@@ -150,7 +150,7 @@ def test_a_prefix_that_is_too_long_is_named_by_its_line() -> None:
         forced(translator, ["5"] * 3, ["", "9 9", numbers(12)])
 
 
-def test_what_a_user_forces_is_in_a_line_without_words_too() -> None:
+def test_a_line_without_words_gets_its_prefix_too() -> None:
     translator = letters_translator()
     (best,), (blank,) = forced(translator, ["24/7", "\u200b"], ["9", "9"])
     assert best.text.startswith("9")

@@ -1,4 +1,4 @@
-"""No process outlives the one that has started it, and one that dies is an error of one line."""
+"""No process outlives its starter, and a process that dies gives a one-line error."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ SRC = [f"{n} Hunde, {n * 7 % 13} Katzen \u2028 und ein Vogel" * (n % 9 > 0) for 
 TGT = [f"{n} dogs, {n * 7 % 13} cats and a bird" for n in range(60)]
 SUBWORDS = SentencePieceConfig(kind="sentencepiece", vocab_size=60, byte_fallback=False)
 
-# What a test of its own processes starts: endless work, as a program's main module.
+# A program for tests to start: endless work in its main module.
 ENDLESS = """
 import sys
 import time
@@ -61,7 +61,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ParallelFiles:
 
 
 def children() -> set[int]:
-    """Processes that this one has started and that have not ended, but for Python's helpers."""
+    """Unfinished processes that this one has started, except for Python's helpers."""
     found = set()
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -108,7 +108,7 @@ def test_a_killed_worker_is_one_line(
 ) -> None:
     load = partial(load_or_die, tokenizers, tmp_path / "died")
     with (
-        pytest.raises(WorkerError, match=r"^a worker process was killed, or has crashed; [^\n]*$"),
+        pytest.raises(WorkerError, match=r"^a worker process was killed or crashed; [^\n]*$"),
         LazyPool(2) as pool,
     ):
         write_store(tmp_path / "store", StreamedText.of(files), load, "print", pool)
@@ -132,10 +132,10 @@ def test_however_the_program_ends_its_workers_do(tmp_path: Path, name: str) -> N
         os.killpg(process.pid, number)  # as Ctrl-C does
     else:
         process.send_signal(number)
-    # When the last process is gone, nobody holds stderr's other end.
+    # When the last process has ended, nobody holds the other end of stderr.
     _, said = process.communicate(timeout=60)
     assert b"leaked" not in said
-    # A traceback of the script's own, which does not know what to do with Ctrl-C, and no other.
+    # There is one traceback, the script's own, because it does not handle Ctrl-C.
     assert said.count(b"Traceback") == (number == signal.SIGINT)
     assert process.returncode == -number
     deadline = time.monotonic() + 60
@@ -155,7 +155,7 @@ def test_trouble_elsewhere_leaves_no_worker(tmp_path: Path) -> None:
 
 
 def in_session(leader: int) -> set[int]:
-    """Processes of a session that have not ended."""
+    """Unfinished processes of a session."""
     found = set()
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -1,7 +1,8 @@
-"""What Python programs use: small, typed, light to import, and without side effects."""
+"""The interface for Python programs: small, typed, quick to import, and without side effects."""
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -23,6 +24,9 @@ from transformer_cli.base.errors import (
     RunError,
     UsageError,
 )
+from transformer_cli.config.decoding_schema import DecodingConfig
+from transformer_cli.inference.loading import ComputeOptions
+from transformer_cli.runs.directory import RunDirectory
 
 __all__ = ["own_run", "training"]
 
@@ -65,7 +69,7 @@ def test_nothing_is_printed_or_changed(
     assert capfd.readouterr() == ("", "")
 
 
-def test_threads_are_set_where_asked_for(training: Training) -> None:
+def test_threads_are_set_on_request(training: Training) -> None:
     before = torch.get_num_threads()
     try:
         Translator.load(training.run, device="cpu", threads=3)
@@ -112,7 +116,7 @@ def test_wrong_choices_are_refused(
         ({"checkpoint": 3}, "load: checkpoint: expected text, found 3"),
         ({"device": None}, "load: device: expected one of"),
         ({"precision": ["int8"]}, "load: precision: expected one of"),
-        ({"threads": "2"}, "load: threads: expected a whole number, found '2'"),
+        ({"threads": "2"}, "load: threads: expected an integer, found '2'"),
     ],
 )
 def test_arguments_of_other_types_are_refused_by_load(wrong: dict[str, Any], fragment: str) -> None:
@@ -129,9 +133,9 @@ def test_arguments_of_other_types_are_refused_by_load(wrong: dict[str, Any], fra
         ({"prefixes": "x1"}, "takes a list of prefixes, found str; for one, prefixes=."),
         ({"prefixes": [None] * 4}, "prefix 1 is NoneType, not text"),
         ({"prefixes": ["x1"]}, "1 prefixes for 4 lines"),
-        ({"beam_size": "4"}, "beam_size: expected a whole number, found '4'"),
-        ({"beam_size": 2.0}, "beam_size: expected a whole number, found 2.0"),
-        ({"batch_tokens": True}, "batch_tokens: expected a whole number, found True"),
+        ({"beam_size": "4"}, "beam_size: expected an integer, found '4'"),
+        ({"beam_size": 2.0}, "beam_size: expected an integer, found 2.0"),
+        ({"batch_tokens": True}, "batch_tokens: expected an integer, found True"),
         ({"length_penalty": "1"}, "length_penalty: expected a number, found '1'"),
         ({"length_penalty": -0.1}, "length_penalty: expected 0 to 100, found -0.1"),
         ({"length_penalty": float("nan")}, "length_penalty: expected 0 to 100, found nan"),
@@ -152,9 +156,9 @@ def test_arguments_of_other_types_are_refused(
 @pytest.mark.parametrize(
     ("wrong", "fragment"),
     [
-        ({"n_best": None}, "n_best: expected a whole number, found None"),
+        ({"n_best": None}, "n_best: expected an integer, found None"),
         ({"n_best": 0}, "n_best: expected at least 1"),
-        ({"n_best": 3, "beam_size": 2}, "a beam of 2 does not hold the 3 best"),
+        ({"n_best": 3, "beam_size": 2}, "a beam of 2 cannot hold the 3 best"),
         ({"alignments": "links.txt"}, "alignments: expected True or False"),
     ],
 )
@@ -165,7 +169,7 @@ def test_n_best_lists_that_cannot_be_are_refused(
         translator.translate_n_best(LINES, **wrong)
 
 
-def test_it_finds_what_the_command_writes(
+def test_it_translates_like_the_command(
     training: Training, translator: Translator, tmp_path: Path
 ) -> None:
     """Scores, n-best lists, prefixes, alignments and length penalties."""
@@ -201,6 +205,49 @@ def test_it_finds_what_the_command_writes(
     assert best[0].startswith("x2 x2")
 
 
+@pytest.mark.parametrize("name", DecodingConfig.options())
+def test_search_settings_equal_the_commands(translator: Translator, name: str) -> None:
+    least, most = DecodingConfig.bounds(name)
+    assert len(translator.translate(LINES, beam_size=2, **{name: most})) == len(LINES)
+    with pytest.raises(UsageError, match=f"translate: {name}: expected .*found {least - 1}"):
+        translator.translate(LINES, **{name: least - 1})
+
+
+def test_a_call_is_searched_by_an_engine_for_its_settings(
+    training: Training, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = Translator._get
+    used = []
+
+    def choose(run: RunDirectory, options: ComputeOptions, **others: object) -> str:
+        return "torch" if "length_penalty" in options.search else "other"
+
+    def get(translator: Translator, engine: str) -> Any:
+        used.append(engine)
+        return load(translator, "torch")
+
+    monkeypatch.setattr("transformer_cli.extensions.python_api.translator.choose_engine", choose)
+    monkeypatch.setattr(Translator, "_get", get)
+    translator = Translator.load(training.run, device="cpu")
+    translator.translate(LINES, beam_size=3)
+    translator.translate(LINES, length_penalty=2.5)
+    assert used == ["other", "other", "torch"]
+
+
+@pytest.mark.parametrize("name", DecodingConfig.options())
+def test_a_model_that_is_loaded_needs_its_run_no_more(own_run: Path, name: str) -> None:
+    translator = Translator.load(own_run, device="cpu")
+    shutil.rmtree(own_run)
+    _, most = DecodingConfig.bounds(name)
+    assert len(translator.translate(LINES, **{name: most})) == len(LINES)
+
+
+@pytest.mark.parametrize("name", ["max_length_ratio", "n_best", "alignments", "method"])
+def test_what_is_no_setting_of_the_search_is_refused(translator: Translator, name: str) -> None:
+    with pytest.raises(TypeError, match=rf"translate\(\) got an unexpected .* '{name}'"):
+        translator.translate(LINES, **{name: 3})
+
+
 def test_numbers_less_than_one_are_refused(translator: Translator) -> None:
     with pytest.raises(UsageError, match="beam_size: expected at least 1, found 0"):
         translator.translate(LINES, beam_size=0)
@@ -208,7 +255,7 @@ def test_numbers_less_than_one_are_refused(translator: Translator) -> None:
         translator.translate(LINES, batch_tokens=-1)
 
 
-def test_what_is_missing_is_an_error_of_ours(training: Training, tmp_path: Path) -> None:
+def test_a_missing_file_gives_our_own_error(training: Training, tmp_path: Path) -> None:
     with pytest.raises(RunError, match="not a run directory"):
         Translator.load(tmp_path)
     with pytest.raises(CheckpointError, match="no average yet"):
@@ -219,7 +266,7 @@ def test_what_is_missing_is_an_error_of_ours(training: Training, tmp_path: Path)
 
 def test_a_strangers_run_is_refused(own_run: Path) -> None:
     change_weights(own_run, float("nan"))
-    with pytest.raises(CheckpointError, match="infinite or no number"):
+    with pytest.raises(CheckpointError, match="infinite or not a number"):
         Translator.load(own_run)
     settings = own_run / "config.yaml"
     settings.write_text(re.sub(r"beam_size: \d+", "beam_size: 5000", settings.read_text()))

@@ -1,4 +1,4 @@
-"""Attention maps against the model's own numbers."""
+"""Attention maps compared with the model's own numbers."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from transformer_cli.text.protocol import EOS_ID
 
 
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16], ids=str)
-def test_rows_are_steps_and_columns_what_they_look_at(precision: torch.dtype) -> None:
+def test_rows_are_steps_and_columns_the_tokens_they_look_at(precision: torch.dtype) -> None:
     translator = random_translator()
     translator = replace(translator, engine=replace(translator.engine, precision=precision))
     maps = compute_attention_maps(translator, "5 6 7 8")
@@ -41,7 +41,7 @@ def test_learned_positions_leave_one_for_the_end_mark() -> None:
     translator = random_translator(end_bias=-1e4, positions="learned")
     maps = compute_attention_maps(translator, "5 6")
     assert len(maps.tgt_tokens) == MAX_POSITIONS
-    with pytest.raises(InputError, match=r"^the line has 12 tokens, and at most 11 are"):
+    with pytest.raises(InputError, match=r"^the line has 12 tokens, but at most 11 fit"):
         compute_attention_maps(translator, numbers(12))
 
 
@@ -56,7 +56,7 @@ def test_tensors_are_made_on_the_models_device() -> None:
     translator = random_translator()
     with watch_operations() as watched:
         compute_attention_maps(translator, "5 6 7")
-    # Follows its table of positions, or is copied by the search.
+    # It depends on its table of positions, or the search copies it.
     assert {place.partition(" in ")[2].partition(":")[0] for place in watched.unplaced} <= {
         "model/transformer.py",
         "inference/search.py",

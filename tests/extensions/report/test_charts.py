@@ -6,7 +6,7 @@ TRAIN = {"kind": "train", "step": 50, "loss": 3.0, "perplexity": 20.0, "learning
 VALIDATION = {"kind": "validation", "step": 60, "loss": 2.0, "perplexity": 7.4, "bleu": 12.5}
 
 
-def test_curves_are_those_that_there_is_data_for() -> None:
+def test_there_is_a_curve_for_all_data() -> None:
     charts = make_training_charts([TRAIN, {**TRAIN, "step": 100, "loss": 2.5}], step=60)
     assert [chart.name for chart in charts] == ["loss", "perplexity", "rate"]
     assert [series.name for series in charts[0].series] == ["training"]

@@ -24,7 +24,7 @@ def test_pieces_make_up_the_text(text: str) -> None:
     assert "".join(split_parts(text)) == text
 
 
-def test_what_differs_is_marked_on_both_sides() -> None:
+def test_differences_are_marked_on_both_sides() -> None:
     assert mark_differences("A small dog runs.", "A dog is running fast.") == (
         [
             Span("A ", False),

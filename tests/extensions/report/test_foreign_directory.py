@@ -1,4 +1,4 @@
-"""Links in a run of which a page is made."""
+"""Links in a run that a page describes."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A run's state that a stranger has made."""
+"""A run's state that a stranger has written."""
 
 import json
 from collections.abc import Callable

@@ -22,6 +22,6 @@ def test_weights_are_bytes_in_the_order_of_layer_head_query_key() -> None:
         assert (kind["layers"], kind["heads"]) == (2, 3)
     assert (found["kinds"]["cross"]["queries"], found["kinds"]["cross"]["keys"]) == (tgt, src)
     assert found["kinds"]["encoder"]["queries"] == src
-    # The decoder's steps look at what was put in: the word before the one that each writes.
+    # The decoder's steps look at their input: each reads the word before the one that it writes.
     assert found["kinds"]["decoder"]["queries"] == tgt
     assert found["kinds"]["decoder"]["keys"] == ["<BOS>", "x", "y"]

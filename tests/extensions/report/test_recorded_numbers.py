@@ -26,6 +26,6 @@ def test_lines_that_are_no_records_are_passed_over(tmp_path: Path) -> None:
     assert validation == {**known, "bleu_lc": None, "chrf": None}
 
 
-def test_what_is_no_number_is_not_shown_as_one() -> None:
+def test_invalid_numbers_are_not_shown() -> None:
     (validation,) = validations([{**VALIDATION, "loss": "low", "bleu": float("nan")}])
     assert (validation["loss"], validation["bleu"], validation["perplexity"]) == (None, None, 7.4)

@@ -25,7 +25,7 @@ SENTENCE = "3 1 </script><script>alert(2)</script> 2"
 
 
 def point_at_files(path: Path, texts: Path) -> Path:
-    """Have a run's settings name a test split of hostile text, whose training text is there."""
+    """Make a run's settings name a test split of hostile text, with existing training text."""
     texts.mkdir()
     for name in ("train", "hostile"):
         for side in ("src", "tgt"):
@@ -47,7 +47,7 @@ def point_at_files(path: Path, texts: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def hostile(training: Training, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The report of a run whose text tries to be more than text."""
+    """The report of a run whose text contains markup and scripts."""
     directory = tmp_path_factory.mktemp("hostile")
     path = point_at_files(shutil.copytree(training.run, directory / "run"), directory / "texts")
     assert reported(path, "--sentence", SENTENCE) == path / "report.html"
@@ -81,7 +81,7 @@ def test_the_page_asks_nobody_for_anything(hostile: Path) -> None:
     assert "url(" not in style
     assert "@import" not in style
     assert "://" not in page.scripts[2]
-    # And should any of it try: the page forbids it, and all scripts but its own.
+    # Even if some text tried, the page forbids all scripts except its own.
     (policy,) = (
         attributes["content"] or ""
         for tag, attributes in page.tags
@@ -93,7 +93,7 @@ def test_the_page_asks_nobody_for_anything(hostile: Path) -> None:
     assert policy.rpartition("script-src")[2].count("'") == 4
 
 
-def test_scores_are_those_of_evaluate(training: Training, tmp_path: Path) -> None:
+def test_scores_equal_evaluates(training: Training, tmp_path: Path) -> None:
     page = Page(reported(training.run, "-o", tmp_path / "a.html").read_text(encoding="utf-8"))
     assert not (training.run / "report.html").exists()
     shown = " ".join(page.text)
@@ -117,14 +117,14 @@ def test_a_report_needs_neither_records_nor_training_text(own_run: Path, tmp_pat
     lines = metrics.read_text().splitlines(keepends=True)
     metrics.write_text("".join(line for line in lines if "validation" not in line) + '{"kind"')
     shown = "".join(Page(reported(own_run).read_text(encoding="utf-8")).text)
-    for words in ("was not validated yet", "not there, so"):
+    for words in ("was not validated yet", "missing, so"):
         assert words in shown
     metrics.unlink()
     shown = "".join(Page(reported(own_run).read_text(encoding="utf-8")).text)
-    assert "no record in metrics.jsonl yet" in shown
+    assert "no records in metrics.jsonl yet" in shown
 
 
-def test_what_cannot_be_reported_is_one_line(own_run: Path, tmp_path: Path) -> None:
+def test_a_run_that_cannot_be_reported_gives_one_line(own_run: Path, tmp_path: Path) -> None:
     def refused(*options: str | Path) -> Finished:
         return run("report", own_run, *options)
 
@@ -187,7 +187,7 @@ def test_a_person_clicks_through_it(opened: Any, tmp_path: Path) -> None:
     page.get_by_role("button", name="Switch to light colours").click()
     assert style(page, "body", "background-color") == paper
 
-    # attention: the sentence that was asked for, then another one, by head
+    # attention: the requested sentence, then another one, by head
     data = json.loads(page.locator("#data").text_content())
     assert (
         page.get_by_role("combobox", name="Sentence").locator("option").first.text_content()

@@ -1,4 +1,4 @@
-"""Doubtful translations: what tells them, the second search, and what is written instead."""
+"""Doubtful translations: how they are found, the second search, and the text written instead."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -57,7 +57,7 @@ FILES = {"src": "a", "tgt": "b"}
         ("", "anything at all, however long it may be", ""),
     ],
 )
-def test_what_is_doubtful_is_told(src: str, tgt: str, doubt: str) -> None:
+def test_doubtful_translations_are_found(src: str, tgt: str, doubt: str) -> None:
     language = "zh" if "米" in tgt else "en"
     assert DoubtFinder(language).find(src, tgt) == doubt
 
@@ -75,7 +75,7 @@ def test_what_is_doubtful_is_told(src: str, tgt: str, doubt: str) -> None:
         ("١٥ درهما", "15 dirhams", False),
     ],
 )
-def test_a_lost_number_is_one_that_is_not_spelled_out(src: str, tgt: str, loses: bool) -> None:
+def test_a_number_that_is_spelled_out_is_not_lost(src: str, tgt: str, loses: bool) -> None:
     assert loses_numbers(src, tgt) == loses
 
 
@@ -106,14 +106,14 @@ def test_a_doubtful_line_is_searched_again_with_a_wider_beam() -> None:
     assert engine.asked == [(2, 1), (1, 8)]
 
 
-def test_what_a_second_search_has_found_is_told() -> None:
+def test_results_of_a_second_search_are_reported() -> None:
     engine: Any = ByBeam([4] * 5, [[4] * 4, [5], [6]])
     translator = doubting(replace(words_translator(), engine=engine))
     found = translate_stream(translator, ["c d e", "a a a a"])
     assert [best.remark for best, *_ in found] == ["fixed by a second search", ""]
 
 
-def test_without_a_better_one_the_first_stays_and_is_told() -> None:
+def test_without_a_better_one_the_first_stays_and_is_reported() -> None:
     assert translated(ByBeam([4] * 5, [[4] * 4, [6] * 4])) == [
         ("a a a a a", "repeats itself"),
         ("a a a a a", ""),
@@ -148,7 +148,7 @@ def test_the_line_itself_may_be_written_instead() -> None:
         (("de", "de"), False, ""),
     ],
 )
-def test_a_copy_is_doubtful_only_where_none_is_to_be_expected(
+def test_a_copy_is_doubtful_only_if_unexpected(
     languages: tuple[str, str], copied: bool, doubt: str
 ) -> None:
     translator: Any = words_translator()

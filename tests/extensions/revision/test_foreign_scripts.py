@@ -34,7 +34,7 @@ def test_a_languages_own_letters_are_of_its_scripts(language: str, text: str) ->
     assert found <= scripts
 
 
-def test_what_is_no_letter_or_of_no_script_has_none() -> None:
+def test_characters_without_a_script_have_none() -> None:
     assert [script_of(character) for character in " .5€µªー!\u0301"] == [
         *[None] * 6,
         "KATAKANA",
@@ -81,7 +81,7 @@ def test_languages_of_other_scripts_share_none() -> None:
         assert (first & second) == ({"CJK"} if one == "zh" else set())
 
 
-def test_a_language_that_is_not_known_has_no_scripts() -> None:
+def test_an_unknown_language_has_no_scripts() -> None:
     assert scripts_of("tlh") is None
     assert scripts_of("pt_BR") == scripts_of("pt") == frozenset({"LATIN"})
 

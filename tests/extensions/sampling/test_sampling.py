@@ -1,4 +1,4 @@
-"""Samples have the model's distribution, and depend on nothing but seed and source."""
+"""Samples follow the model's distribution, and depend only on the seed and the source."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""Secrets that no message shows."""
+"""No message shows secrets."""
 
 import re
 from pathlib import Path
@@ -44,7 +44,7 @@ def test_no_form_of_a_url_shows_its_secret(url: str) -> None:
         *("sftp://me@host:22': x", "(see https://h/x?), or https://h/x;", "x" * 5000),
     ],
 )
-def test_what_is_no_secret_stays(text: str) -> None:
+def test_text_without_secrets_stays(text: str) -> None:
     assert hide_credentials(text) == text
 
 

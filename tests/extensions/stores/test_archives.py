@@ -1,4 +1,4 @@
-"""Files in zip archives: read as if they were unpacked, and no archive is trusted."""
+"""Files in zip archives are read as if they were unpacked, and no archive is trusted."""
 
 import io
 import zipfile
@@ -102,11 +102,11 @@ def test_an_archive_that_climbs_out_is_refused(tmp_path: Path, name: str) -> Non
         assert f"a.zip: has a file '{name}', which points outside it" in message
 
 
-def test_what_is_not_there_is_named(tmp_path: Path) -> None:
+def test_missing_files_are_named(tmp_path: Path) -> None:
     archive = packed(tmp_path / "a.zip", deu_txt=b"text", deep__x=b"")
     assert error_of(archive / "deu.tx").endswith("in the archive; did you mean 'deu.txt'?")
     assert error_of(archive / "deep").endswith(
-        f"is a directory in the archive; name its files, as {archive}/deep/*"
+        f"is a directory in the archive; name its files: {archive}/deep/*"
     )
     assert error_of(archive).endswith("is an archive; name a file in it: 'deu.txt', 'deep/x'")
     assert "there is no such file" in error_of(tmp_path / "b.zip" / "x")
@@ -115,9 +115,9 @@ def test_what_is_not_there_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        (lambda data: data[:-30], "damaged or cut-off archive"),
-        (lambda data: data[:40] + b"\0" * 50 + data[90:], "damaged or cut-off archive"),
-        (lambda data: data.replace(b"\x08\x00", b"\x63\x00"), "or one of an unknown kind"),
+        (lambda data: data[:-30], "damaged or incomplete archive"),
+        (lambda data: data[:40] + b"\0" * 50 + data[90:], "damaged or incomplete archive"),
+        (lambda data: data.replace(b"\x08\x00", b"\x63\x00"), "or of an unknown kind"),
         (lambda _: b"no archive at all", "(File is not a zip file)"),
         (lambda _: b"", "(File is not a zip file)"),
     ],
@@ -136,7 +136,7 @@ def test_damage_is_called_so_whatever_packed_it(tmp_path: Path, method: int) -> 
         archive.writestr("x", "".join(map(str, range(1000))))
     data = (tmp_path / "a.zip").read_bytes()
     (tmp_path / "a.zip").write_bytes(data[:60] + b"\xff" * 50 + data[110:])
-    assert "damaged or cut-off archive" in error_of(tmp_path / "a.zip" / "x")
+    assert "damaged or incomplete archive" in error_of(tmp_path / "a.zip" / "x")
 
 
 def test_an_archive_of_another_name_is_known(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert "would unpack from 1 MB to 1 MB, which no text does" in error_of(archive / "1.txt")
 
 
-def test_what_unpacks_to_more_than_it_says_is_cut_off(tmp_path: Path) -> None:
+def test_a_file_that_unpacks_to_more_than_declared_is_cut_off(tmp_path: Path) -> None:
     archive = packed(tmp_path / "a.zip", x=b"a\n" * 100_000)
     data = bytearray(archive.read_bytes())
     for place in (22, data.index(b"PK\1\2") + 24):

@@ -1,4 +1,4 @@
-"""Files of the web: fetched once, gone on with, and never another than the one that is meant."""
+"""Files from the web are fetched once, resumed, and never replaced by another file."""
 
 import gzip
 import hashlib
@@ -29,7 +29,7 @@ SHA256 = hashlib.sha256(BODY).hexdigest()
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache, and no way to any host but loopback."""
+    """An empty cache, with access to no host except loopback."""
     monkeypatch.setenv("TRANSFORMER_CLI_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     return tmp_path / "cache" / "fetched"
@@ -43,7 +43,7 @@ def web() -> Iterator[Web]:
 
 
 def failure(url: str, sha256: str | None = None) -> str:
-    """The message of a fetch that fails: one line, and no file is taken for a good one."""
+    """The message of a fetch that fails: one line, and no file is taken for a valid one."""
     with pytest.raises(CorpusError) as error:
         fetch(url, sha256)
     assert "\n" not in str(error.value)
@@ -54,7 +54,7 @@ def failure(url: str, sha256: str | None = None) -> str:
 def break_off(web: Web, after: int) -> None:
     web.cut = after
     message = failure(web.url + "corpus.txt")
-    assert message.startswith(f"{web.url}corpus.txt: could not be fetched: no connection")
+    assert message.startswith(f"{web.url}corpus.txt: could not be fetched: the connection failed")
     assert message.endswith("run the command again to resume")
     web.cut = None
     web.requests.clear()
@@ -75,7 +75,7 @@ def test_a_file_is_fetched_once(web: Web, capfd: pytest.CaptureFixture[str]) -> 
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_mirror_is_not_asked_for_what_is_there(web: Web) -> None:
+def test_a_mirror_is_not_asked_for_existing_files(web: Web) -> None:
     path = fetch(web.url + "corpus.txt", SHA256)
     assert fetch("https://mirror.invalid/other/corpus.txt", SHA256) == path
 
@@ -100,7 +100,7 @@ def test_processes_that_want_the_same_file_fetch_it_once(web: Web) -> None:
     assert web.requests == ["corpus.txt"]
 
 
-def test_who_has_to_wait_is_told_why(web: Web, cache: Path) -> None:
+def test_a_waiting_process_says_why(web: Web, cache: Path) -> None:
     fetch(web.url + "corpus.txt").unlink()
     [lock] = map(FileLock, cache.glob("*.lock"))
     lock.acquire()
@@ -134,11 +134,11 @@ def test_no_name_leads_out_of_the_cache(web: Web, cache: Path, name: str) -> Non
 # --- interrupted ----------------------------------------------------------------------------------
 
 
-def test_an_interrupted_file_goes_on(web: Web, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupted_fetch_is_resumed(web: Web, capfd: pytest.CaptureFixture[str]) -> None:
     break_off(web, 300_000)
     assert fetch(web.url + "corpus.txt").read_bytes() == BODY
     assert web.requests == [GONE_ON]
-    assert "1 MB, of which 1 MB are there" in capfd.readouterr().err
+    assert "1 MB, 1 MB of them already here," in capfd.readouterr().err
 
 
 def test_a_whole_file_is_not_lost_while_it_is_put_away(
@@ -190,14 +190,14 @@ def test_a_server_that_is_busy_costs_nothing(web: Web) -> None:
 # --- refused --------------------------------------------------------------------------------------
 
 
-def test_another_file_than_the_one_that_is_meant_is_not_kept(web: Web, cache: Path) -> None:
+def test_a_file_with_another_checksum_is_not_kept(web: Web, cache: Path) -> None:
     message = failure(web.url + "corpus.txt", "0" * 64)
-    assert f"(its SHA-256 begins {SHA256[:12]}, not {'0' * 12}), and was not kept" in message
+    assert f"(its SHA-256 begins {SHA256[:12]}, not {'0' * 12}), so it was not kept" in message
     assert not [path for path in cache.rglob("*") if path.is_file() and path.stat().st_size > 1000]
 
 
 @pytest.mark.parametrize("status", [404, 410, 418, 202, 204, 206, 300, 304])
-def test_a_file_that_is_gone_is_named(web: Web, status: int) -> None:
+def test_a_file_that_no_longer_exists_is_named(web: Web, status: int) -> None:
     web.statuses["corpus.txt"] = status
     message = failure(web.url + "corpus.txt")
     assert f"corpus.txt: could not be fetched: the server answered {status}; check" in message
@@ -215,8 +215,8 @@ def test_a_server_that_is_silent_or_down_is_an_error(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(fetching, "TIMEOUT", (5.0, 0.05))
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/x"
-        assert "it broke off (ReadTimeout)" in failure(url)
-    assert "it broke off (ConnectionError)" in failure(url)
+        assert "connection failed (ReadTimeout)" in failure(url)
+    assert "connection failed (ConnectionError)" in failure(url)
 
 
 _LENGTH = b"\r\nContent-Length: 500\r\n\r\n"
@@ -265,11 +265,11 @@ def test_a_slow_answer_of_opus_is_an_error(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(opus, "CHUNK_SECONDS", 0.5)
     with trickling(_LENGTH, b"x" * 500) as url:
         monkeypatch.setattr(opus, "API", url)
-        with pytest.raises(CorpusError, match="OPUS cannot be asked: the server is too slow"):
+        with pytest.raises(CorpusError, match="cannot reach OPUS: the server is too slow"):
             opus.list_releases("de", "en")
 
 
-def test_what_is_larger_than_the_disk_is_not_begun(
+def test_a_file_larger_than_the_disk_is_not_fetched(
     web: Web, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     web.announced = 10**15
@@ -293,7 +293,7 @@ def test_a_redirect_is_followed(web: Web) -> None:
 
 
 @pytest.mark.parametrize("target", ["file:///etc/passwd", "ftp://h/x", "http://example.org/x"])
-def test_a_redirect_to_what_is_not_safe_is_refused(web: Web, target: str) -> None:
+def test_an_unsafe_redirect_is_refused(web: Web, target: str) -> None:
     web.redirects["x"] = target
     assert failure(web.url + "x").startswith(f"{web.url}x: the server redirects to {target}: ")
 
@@ -305,7 +305,7 @@ def test_a_redirect_shows_no_secret(web: Web) -> None:
 
 def test_a_redirect_to_no_url_is_an_error(web: Web) -> None:
     web.redirects["x"] = "https://[x/"
-    assert "it is no valid URL, or redirects to one that is not" in failure(web.url + "x")
+    assert "the URL, or one that it redirects to, is not valid" in failure(web.url + "x")
 
 
 @pytest.mark.parametrize(

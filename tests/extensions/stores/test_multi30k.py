@@ -22,7 +22,7 @@ FILES = {
 }
 DIRECTORY = Path("data/multi30k")
 
-# Taken before empty_project, below, hides them from every test.
+# Read these variables before empty_project, below, hides them from every test.
 PUBLISHED_SHA256 = multi30k.SHA256
 PUBLISHED_URL = multi30k.BASE_URL
 PUBLISHED_DIRECTORIES = [
@@ -32,7 +32,7 @@ PUBLISHED_DIRECTORIES = [
 
 @pytest.fixture(autouse=True)
 def empty_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty current directory, tiny published files, and no way to any host but loopback."""
+    """An empty current directory, tiny published files, and access to no host except loopback."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MULTI30K_DIR", raising=False)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
@@ -65,7 +65,7 @@ def put(directory: Path, *names: str) -> None:
 
 
 def files_here() -> list[str]:
-    """Every file below the current directory, by its path."""
+    """Every file in the current directory, by its path."""
     return sorted(str(path) for path in Path().rglob("*") if path.is_file())
 
 
@@ -142,16 +142,16 @@ def test_an_unreadable_file_on_disk_is_named() -> None:
 
 def test_a_cut_off_download_is_refused(server: Web) -> None:
     server.cut = 10
-    assert "no connection, or it broke off (" in failure()
+    assert "the connection failed (" in failure()
 
 
 def test_an_altered_download_is_refused(server: Web) -> None:
     server.bodies["train.de.gz"] = FILES["val.de.gz"]
-    assert "is not the file that was asked for" in failure()
+    assert "not the expected file" in failure()
 
 
 def test_a_server_that_is_down_is_an_error() -> None:
-    assert "no connection, or it broke off (ConnectionError)" in failure()
+    assert "the connection failed (ConnectionError)" in failure()
 
 
 def test_a_failed_second_side_leaves_a_whole_first_one(server: Web) -> None:
@@ -176,7 +176,7 @@ def test_a_failed_download_says_how_to_do_it_by_hand() -> None:
 
 
 @pytest.mark.parametrize(
-    ("is_directory", "told"), [(False, "(mine, which is no directory)"), (True, "(mine)")]
+    ("is_directory", "told"), [(False, "(mine, which is not a directory)"), (True, "(mine)")]
 )
 def test_a_users_directory_that_did_not_help_is_named(
     monkeypatch: pytest.MonkeyPatch, is_directory: bool, told: str
@@ -184,9 +184,7 @@ def test_a_users_directory_that_did_not_help_is_named(
     monkeypatch.setenv("MULTI30K_DIR", "mine")
     if is_directory:
         Path("mine").mkdir()
-    assert (
-        f"; it is not in data/multi30k; nor in $MULTI30K_DIR {told}: put train.de.gz" in failure()
-    )
+    assert f"; it is not in data/multi30k or $MULTI30K_DIR {told}: put train.de.gz" in failure()
 
 
 # --- the published corpus -------------------------------------------------------------------------

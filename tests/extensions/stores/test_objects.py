@@ -1,4 +1,4 @@
-"""Objects: what is read from a store is what a file would give, and no name leads elsewhere."""
+"""Objects in a store read like files, and no name leads outside."""
 
 import pickle
 from collections.abc import Callable, Iterator
@@ -31,7 +31,7 @@ registry = import_module("fsspec.registry")
 
 @pytest.fixture
 def store() -> Iterator[Any]:
-    """Yield a store in memory, empty."""
+    """Yield an empty store in memory."""
     memory.MemoryFileSystem.store.clear()
     memory.MemoryFileSystem.pseudo_dirs[:] = [""]
     yield fsspec.filesystem("memory")
@@ -47,7 +47,7 @@ def put(store: Any, url: str, data: bytes) -> Path:
 
 
 @pytest.mark.parametrize("url", ["s3://b/k/x.txt.zst", "hf://datasets/o/r@main/a [b].tsv"])
-def test_a_url_stays_what_it_is(url: str) -> None:
+def test_a_url_stays_unchanged(url: str) -> None:
     path = text_path(url)
     assert str(path) == path.as_posix() == str(path.absolute()) == url
     assert str(pickle.loads(pickle.dumps(path))) == url
@@ -80,7 +80,7 @@ def test_a_file_that_exists_is_no_url(tmp_path: Path, monkeypatch: pytest.Monkey
     assert text_path("https:/me@h") == Path("https:/me@h")
 
 
-def test_what_needs_a_file_says_so(tmp_path: Path) -> None:
+def test_options_that_need_a_file_say_so(tmp_path: Path) -> None:
     path = text_path("s3://b/x")
     for use in (path.exists, path.is_file, path.stat, path.read_bytes, path.unlink):
         with pytest.raises(UsageError, match="s3://b/x: is an object in a store"):
@@ -90,9 +90,9 @@ def test_what_needs_a_file_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("url", "problem"),
     [
-        ("simplecache::s3://b/x", "no plain URL"),
-        ("zip://inner.txt::s3://b/x.zip", "no plain URL"),
-        ("file:///etc/passwd", "write its path"),
+        ("simplecache::s3://b/x", "not a plain URL"),
+        ("zip://inner.txt::s3://b/x.zip", "not a plain URL"),
+        ("file:///etc/passwd", "give only its path"),
         ("s3://b/../x", "empty, . or .."),
         ("s3://b//x", "empty, . or .."),
         ("s3://b/" + "x" * 3000, "too long"),
@@ -178,7 +178,7 @@ def test_names_of_a_listing_lead_nowhere_else(store: Any, monkeypatch: pytest.Mo
 
     others = ["/bucket/out/x", "/other/in/x", "/bucket/in/deep/x", "https://elsewhere/in/x"]
     assert find("/bucket/in/x", *others) == ["memory://bucket/in/x"]
-    with pytest.raises(CorpusError, match="no file can be named like"):
+    with pytest.raises(CorpusError, match="an object with an unusable name"):
         find("/bucket/in/x", "/bucket/in/..")
     monkeypatch.setattr("transformer_cli.extensions.stores.objects._MAX_OBJECTS", 2)
     with pytest.raises(CorpusError, match="3 objects match, more than 2"):
@@ -206,7 +206,7 @@ def test_a_changed_object_is_known_without_reading_it(
     assert not is_prepared(corpus(), tmp_path / "corpus")
     store.rm("memory://bucket/1.en.gz")
     assert mtime_key_of([text_path("memory://bucket/1.en.gz")]) is None
-    with pytest.raises(CorpusError, match=r"1.de.gz: no file that .* matches goes with it"):
+    with pytest.raises(CorpusError, match=r"1.de.gz: no file of .* has the same text in place of"):
         is_prepared(corpus(), tmp_path / "corpus")
 
 
@@ -220,7 +220,7 @@ def error_of(url: str) -> str:
     return str(raised.value)
 
 
-def test_what_cannot_be_read_is_named(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_objects_are_named(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert error_of("memory://bucket/x").startswith("memory://bucket/x: there is no such object")
     assert error_of("nostore://b/x").startswith("nostore://b/x: cannot be read (Protocol not known")
     put(store, "memory://bucket/x", b"line\n" * 100_000)

@@ -1,4 +1,4 @@
-"""Objects of a store that translate reads, and an S3 on the loopback for all of it."""
+"""Commands that read objects from a store, with an S3 server on loopback."""
 
 import os
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ TEXTS = {"a.txt": "1 2 3 4\n\n4 3 2\n", "b.txt": "", "c.txt": "2 2\n3 4 5 6\n1\n
 
 @pytest.fixture
 def memory() -> Iterator[Any]:
-    """Yield a store in memory, empty."""
+    """Yield an empty store in memory."""
     store = fsspec.filesystem("memory")
     store.store.clear()
     yield store
@@ -50,7 +50,7 @@ def test_an_object_is_translated_as_a_file(training: Training, tmp_path: Path) -
     assert_refused(refused, 2, "has a password or a key")
     assert "secret" not in refused.err
     refused = run("translate", training.run, "-o", "s3://bucket/out.txt")
-    assert_refused(refused, 2, "-o s3://bucket/out.txt: cannot be written there")
+    assert_refused(refused, 2, "-o s3://bucket/out.txt: output cannot be a URL")
 
 
 # --- in an S3 on the loopback ---------------------------------------------------------------------
@@ -76,7 +76,7 @@ def address() -> Iterator[str]:
 
 @pytest.fixture
 def s3(address: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """An S3 with an empty bucket, which this process uses too."""
+    """An S3 server with an empty bucket, which this process uses too."""
     for name in ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "")  # so that they are as before afterwards
     monkeypatch.setenv("AWS_DEFAULT_REGION", "")
@@ -119,7 +119,7 @@ def test_a_corpus_of_objects_is_prepared_as_one_of_files(
 
 
 @pytest.mark.long
-def test_a_listing_says_of_objects_what_they_say_themselves(s3: Any) -> None:
+def test_a_listing_gives_the_same_facts_as_the_objects(s3: Any) -> None:
     paths = [UrlPath(f"s3://bucket/{number}") for number in range(20)]
     s3.pipe({str(path): path.name.encode() for path in paths})
     assert OBJECTS.versions(paths) == [OBJECTS.versions([path])[0] for path in paths]
@@ -140,7 +140,7 @@ def test_an_object_that_changes_while_it_is_read_is_an_error(
 
 
 @pytest.mark.long
-def test_without_bucket_network_or_credentials_a_line_says_so(
+def test_a_missing_bucket_network_or_credentials_gives_one_line(
     s3: Any, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(CorpusError, match="s3://none/x: there is no such object or bucket"):

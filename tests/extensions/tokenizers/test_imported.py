@@ -1,4 +1,4 @@
-"""Tokenizers made elsewhere: by their own libraries, and by ours."""
+"""Tokenizers made elsewhere, in their own libraries and in ours."""
 
 import base64
 import io
@@ -144,7 +144,7 @@ FILES = ["default.model", "t5.model", *(f"{name}.json" for name in MAKERS)]
 
 @pytest.fixture(scope="module")
 def taken(made: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tokenizer]:
-    """The tokenizers of all of them."""
+    """The tokenizers of all these files."""
     where = tmp_path_factory.mktemp("taken")
     return {name: learn(config_of(made / name), where / name).src for name in FILES}
 
@@ -206,7 +206,7 @@ def test_the_tokenizers_library_cuts_and_writes_as_by_itself(
             assert tokenizer.decode(ids) == own.decode(theirs)
 
 
-def test_what_has_no_decoder_is_readable(taken: dict[str, Tokenizer]) -> None:
+def test_text_of_a_file_without_decoder_is_readable(taken: dict[str, Tokenizer]) -> None:
     tokenizer = taken["suffixed.json"]
     assert tokenizer.decode(tokenizer.encode(GERMAN[0])) == "Ein Hund läuft über die Straße ."
 
@@ -230,7 +230,7 @@ def test_all_ids_can_be_written(taken: dict[str, Tokenizer], name: str) -> None:
 
 
 def words(tokenizer: Tokenizer, line: str) -> list[str]:
-    """A line's words, put together from its tokens."""
+    """A line's words, joined from its tokens."""
     return "".join(map(tokenizer.token, tokenizer.encode(line))).replace("▁", " ").split()
 
 
@@ -239,7 +239,7 @@ def test_tokens_tell_words(taken: dict[str, Tokenizer], name: str) -> None:
     assert words(taken[name], ENGLISH[0]) == ["A", "dog", "runs", "across", "the", "street."]
 
 
-def test_where_spaces_are_forgotten_marks_are_words(taken: dict[str, Tokenizer]) -> None:
+def test_if_spaces_are_lost_marks_are_words(taken: dict[str, Tokenizer]) -> None:
     assert words(taken["bert.json"], ENGLISH[0]) == [
         *("A", "dog", "runs", "across", "the", "street", ".")
     ]
@@ -335,7 +335,7 @@ def test_sampled_subwords_are_the_same_text(taken: dict[str, Tokenizer]) -> None
     assert [tokenizer.decode(ids) for ids in sampled] == GERMAN[:2]
 
 
-# --- files that are no good -----------------------------------------------------------------------
+# --- unusable files -------------------------------------------------------------------------------
 
 
 def changed(**parts: Any) -> bytes:
@@ -366,7 +366,7 @@ def bad_files() -> Sequence[tuple[str, bytes]]:
 
 @pytest.mark.long_cases
 @pytest.mark.parametrize(("name", "data"), bad_files(), ids=lambda each: str(each)[:12])
-def test_a_file_that_is_no_tokenizer_is_one_line(name: str, data: bytes, tmp_path: Path) -> None:
+def test_a_file_without_a_tokenizer_gives_one_line(name: str, data: bytes, tmp_path: Path) -> None:
     path = tmp_path / f"{name}.json"
     path.write_bytes(data)
     with pytest.raises(
@@ -412,7 +412,7 @@ def test_a_file_far_too_large_is_not_read(
     made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("transformer_cli.text.tokenizer.MAX_TOKENIZER_BYTES", 1000)
-    with pytest.raises(TokenizerError, match="more than the 1,000"):
+    with pytest.raises(TokenizerError, match="but the limit is 1,000"):
         learn(config_of(made / "bert.json"), tmp_path)
 
 

@@ -51,7 +51,7 @@ def test_a_run_goes_from_text_to_translations(
     found = run("vocab", config, *asked, cwd=tmp_path)
     assert (found.code, found.err.count("Warning"), found.err.count("huggingface/")) == (0, 0, 0)
     assert_good(run("train", config, *asked, *epochs, cwd=tmp_path))
-    # The run has its own copy; the file may be gone, or have moved.
+    # The run has its own copy; the original may have been moved or deleted.
     shutil.rmtree(own)
     assert_good(run("train", config, *asked, *epochs, cwd=tmp_path))
     asked = ("--set", f"tokenizer={kinds(made)[kind]}", "--set", "model.tying=all")
@@ -91,14 +91,14 @@ def test_a_model_without_merges_is_not_sampled_from(
     asked = (f"tokenizer={kinds(made)['sentencepiece_file']}", f"training.{key}=0.1")
     options = [each for setting in asked for each in ("--set", setting)]
     refused = run("train", config, *options, cwd=tmp_path)
-    assert_refused(refused, 2, f"training.{key}: needs merges to leave out")
+    assert_refused(refused, 2, f"training.{key}: needs merges to skip")
     assert_good(run("vocab", config, *options[:2], cwd=tmp_path))  # without sampling
     refused = run("train", config, *options, "--dry-run", cwd=tmp_path)
-    assert_refused(refused, 2, f"training.{key}: needs merges to leave out")
+    assert_refused(refused, 2, f"training.{key}: needs merges to skip")
 
 
 @pytest.mark.parametrize("kind", ["sentencepiece_file", "huggingface"])
-def test_a_file_that_is_no_good_is_one_line(config: Path, tmp_path: Path, kind: str) -> None:
+def test_an_unusable_file_gives_one_line(config: Path, tmp_path: Path, kind: str) -> None:
     key = "model" if kind == "sentencepiece_file" else "file"
     path = tmp_path / "file"
     asked = ("--set", f"tokenizer={{kind: {kind}, {key}: {path}}}")

@@ -1,4 +1,4 @@
-"""Settings of tokenizers made elsewhere that do not fit, as one line."""
+"""Invalid settings of tokenizers made elsewhere, each reported in one line."""
 
 import pytest
 from pydantic import ValidationError
@@ -12,11 +12,11 @@ from transformer_cli.config.schema import Config
     [
         (
             "{kind: sentencepiece_file, model: m, tgt_model: n}",
-            "tokenizer.tgt_model: model is for both sides; give that, or src_model and tgt_model",
+            "tokenizer.tgt_model: model is for both sides; give model, or src_model and tgt_model",
         ),
         (
             "{kind: huggingface, src_file: n}",
-            "tokenizer.tgt_file: missing, as src_file is for one side; give both, or file",
+            "tokenizer.tgt_file: missing, but src_file is set; give both, or file",
         ),
         (
             "{kind: huggingface}",

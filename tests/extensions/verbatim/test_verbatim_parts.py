@@ -1,4 +1,4 @@
-"""Which parts of a line are the same in its translation."""
+"""Which parts of a line stay the same in its translation."""
 
 import pytest
 from hypothesis import given, strategies as st

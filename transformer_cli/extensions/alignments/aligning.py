@@ -1,4 +1,4 @@
-"""A translator that aligns the words of what it writes, by the attention of its model."""
+"""A translator that aligns the words of its translations by the model's attention."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,14 +25,14 @@ from transformer_cli.text.protocol import BOS_ID, PAD_ID
 
 Translator = TypeVar("Translator", bound=TextTranslator[Any])
 Found = tuple[EncodedLine, Pieces]
-"""A line, and one translation of it as ids."""
+"""A line, and one of its translations as ids."""
 
 
 class AligningTranslator(TextTranslator[TorchEngine]):
-    """Aligns the words of all translations that it writes."""
+    """A translator that aligns the words of all its translations."""
 
     def write(self, found: Sequence[Found]) -> list[Translation]:
-        """Write what was found for lines as text, with its alignment."""
+        """Write the translations of lines as text, with alignments."""
         aligned = align_pieces(self, found)
         return [
             write_aligned(self, *one, places) for one, places in zip(found, aligned, strict=True)
@@ -54,11 +54,11 @@ def write_aligned(
     """Write one translation with its alignment.
 
     Args:
-        translator: what has found it.
-        line: what is translated.
-        pieces: what was found.
-        places: what ``align_pieces`` returns of them.
-        tokens: of the translation, where others than ``Tokenizer.filled_tokens`` are written.
+        translator: the translator that found it.
+        line: the source line.
+        pieces: the translation of each piece of the line.
+        places: the source places of its tokens, from ``align_pieces``.
+        tokens: the tokens of the translation, if not those of ``Tokenizer.filled_tokens``.
     """
     if line.is_copied:
         copied = translator.write_line(line, pieces)
@@ -78,7 +78,7 @@ def ids_of(line: EncodedLine) -> list[int]:
 
 
 def align_pieces(translator: TextTranslator[Any], found: Sequence[Found]) -> list[list[int]]:
-    """Return, for each token of what was found, the place in its line of the token it is from.
+    """Return for each token of the translations the place of its source token in the line.
 
     Places count the tokens of all pieces of the line.
     """
@@ -110,15 +110,15 @@ def align_tokens(
     targets: Sequence[list[int]],
     batch_tokens: int,
 ) -> list[list[int]]:
-    """Return the place of the source token that each target token's step attends to most.
+    """Return for each target token the place of the source token that its step attends to most.
 
     Attention is the mean of all heads of all layers.
 
     Args:
-        engine: holds the model.
-        sources: token ids, each with its EOS, which nothing is aligned to.
-        targets: translations of them, without EOS.
-        batch_tokens: maximum tokens of a side of a batch, padding included.
+        engine: the engine with the model.
+        sources: token ids, each with EOS; nothing is aligned to EOS.
+        targets: their translations, without EOS.
+        batch_tokens: the most tokens on a side of a batch, including padding.
     """
     aligned: list[list[int]] = [[] for _ in targets]
     lengths = np.array([max(map(len, pair)) for pair in zip(sources, targets, strict=True)])
@@ -140,7 +140,7 @@ def align_tokens(
 def find_most_attended(
     model: Transformer, src: Int[Tensor, "batch src"], tgt_in: Int[Tensor, "batch tgt"]
 ) -> Int[Tensor, "batch tgt"]:
-    """Return the place of the source token that each step attends to most, never that of EOS."""
+    """Return the place of the source token each step attends to most, never that of EOS."""
     attentions = nn.ModuleList(layer.cross_attention for layer in model.decoder_layers())
     with record_attention(attentions) as recorded:
         model.hidden_states(src, tgt_in)

@@ -1,4 +1,4 @@
-"""A file of alignments, a line for each line that is translated."""
+"""A file of alignments, with a line for each translated line."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,12 +13,12 @@ from transformer_cli.inference.translation import Notes, Reviser, Translation
 
 @dataclass(frozen=True)
 class LinksWriter(Reviser):
-    """Has alignments written to a file."""
+    """Writes alignments to a file."""
 
     path: Path
 
     def notes(self) -> Notes:
-        """Return what writes the file."""
+        """Return the notes that write the file."""
         return _Links(self.path)
 
 
@@ -36,11 +36,11 @@ class _Links(Notes):
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Let the file appear, or remove it if there is an error."""
+        """Put the file in place, or remove it after an error."""
         self._opened.__exit__(*error)  # type: ignore[arg-type]
 
     def look(self, number: int, src: str, found: Sequence[Translation]) -> Iterable[str]:
-        """Write a line."""
+        """Write the alignment of a line."""
         links = " ".join(f"{src_word}-{tgt_word}" for src_word, tgt_word in found[0].alignment)
         self._file.write(f"{links}\n")
         return ()

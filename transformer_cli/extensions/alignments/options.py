@@ -1,4 +1,4 @@
-"""Options of ``translate`` for which words are aligned."""
+"""Options of ``translate`` that need word alignments."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,20 +14,25 @@ with lazy_imports():
 
 @dataclass(frozen=True)
 class AlignmentOptions(ExtraOptions):
-    """What is done with alignments."""
+    """Whether to write alignments, and to replace unknown words."""
 
     heading = "Alignments"
-    # Only torch tells what a model has attended to.
+    # Only torch shows where a model attends.
     alignments: Annotated[
         Path | None,
-        option("FILE", "Write word alignments, as in 0-0 1-2.", marks=("writes", "torch", "lines")),
+        option("FILE", "Write word alignments, e.g. 0-0 1-2.", marks=("writes", "torch", "lines")),
     ] = None
     replace_unk: Annotated[
-        bool, flag("Copy source words for unknown ones.", "--replace-unk", marks=("torch",))
+        bool,
+        flag(
+            "Replace unknown words with the aligned source words.",
+            "--replace-unk",
+            marks=("torch",),
+        ),
     ] = False
 
     def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
-        """Return a translator that aligns words, or copies unknown ones."""
+        """Return a translator that aligns words or replaces unknown ones."""
         if self.replace_unk:
             with prefix_errors("--replace-unk: ", "; leave it out"):
                 translator = unknown_words.with_unk_replacement(translator)

@@ -1,17 +1,17 @@
-"""Which words of a line its translation's words go with, given what their tokens go with."""
+"""Align the words of a line and its translation, from the alignment of their tokens."""
 
 import unicodedata
 from collections.abc import Sequence
 
-# How many letters on a token is looked for: some are lost between tokens, and more where a token
-# does not show its letters, as unknown ones and bytes do not.
+# How many letters ahead a token is searched for. Some letters are lost between tokens, and more if
+# a token does not show its letters, e.g. an unknown token or a byte.
 _NEAR, _FAR = 16, 1024
 
 
 def align_words(
     src: str, src_tokens: Sequence[str], tgt: str, tgt_tokens: Sequence[str], aligned: Sequence[int]
 ) -> tuple[tuple[int, int], ...]:
-    """Return which words go with which, given the source token of each target token."""
+    """Return the pairs of aligned words, given the source token of each target token."""
     src_words = map_tokens_to_words(src, src_tokens)
     tgt_words = map_tokens_to_words(tgt, tgt_tokens)
     if not src_words or not tgt_words:
@@ -25,11 +25,11 @@ def align_words(
 
 
 def map_tokens_to_words(text: str, tokens: Sequence[str]) -> list[int]:
-    """Return the number of the word of ``text`` that each of its tokens begins in.
+    """Return for each token the number of the word of ``text`` in which it begins.
 
-    Words are what white space separates, counted from 0; a text without any has no numbers. Tokens
-    are found by their letters, so that it does not matter what a tokenizer makes of spaces, of case
-    and of how characters are coded.
+    Words are separated by white space and counted from 0; the result is empty for a text without
+    words. Tokens are found by their letters, whatever a tokenizer does to spaces, case and the
+    encoding of characters.
     """
     letters, numbers = "", []
     for number, word in enumerate(text.split()):

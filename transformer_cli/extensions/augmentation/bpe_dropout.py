@@ -1,4 +1,4 @@
-"""BPE-dropout: each epoch divides the text into other subwords, as some merges are left out."""
+"""BPE-dropout: each epoch divides the text into different subwords by skipping some merges."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,16 +10,14 @@ from typing import Any
 import sentencepiece
 
 from transformer_cli.base.errors import ConfigError
-from transformer_cli.config.schema import Config
-from transformer_cli.data.store import EncodedStore, EncodedText, TokenArray
-from transformer_cli.extensions.augmentation.settings import AugmentationSettings
+from transformer_cli.data.store import EncodedText, TokenArray
 from transformer_cli.text.protocol import SPECIALS, UNK_ID, Tokenizer, Tokenizers
 
 
 class Subwords:
-    """The subwords of a tokenizer that a SentencePiece model divides text into.
+    """The subwords of a tokenizer with a SentencePiece model.
 
-    Raises ValueError if there is no such model, or if it has no merges to leave out.
+    Raises ValueError if there is no such model, or if it has no merges to skip.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -27,12 +25,12 @@ class Subwords:
         processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         if model is None or not _has_merges(processor):
             raise ValueError("there are no merges")
-        # By their text: a tokenizer may have a table of ids of its own. Text that spells a special
-        # token does not become one.
+        # By text, because a tokenizer may have its own table of ids. Text must not become a special
+        # token, even if it spells one.
         numbers = range(len(SPECIALS), tokenizer.text_size)
         self._ids = {tokenizer.token(number): number for number in numbers}
         self._ranks = {piece: rank for piece, rank in _ranks(processor) if piece in self._ids}
-        # Of ids that are divided again; bytes and language codes, say, stay as they are.
+        # Ids to divide again. Others, such as bytes and language codes, stay as they are.
         self._texts = {
             number: piece
             for piece, number in self._ids.items()
@@ -46,12 +44,12 @@ class Subwords:
         }
 
     def sample(self, sentences: Sequence[list[int]], rate: float, seed: int) -> list[list[int]]:
-        """Return sentences in other, mostly shorter subwords; reserved ids stay where they are.
+        """Return sentences in other, mostly shorter subwords; reserved ids keep their places.
 
-        ``rate`` is the probability that a merge is left out.
+        ``rate`` is the probability of skipping a merge.
         """
         draw = Random(seed).random
-        # Of one merge after another, whether it is made.
+        # For one merge after another: whether to make it.
         draws = iter(lambda: draw() >= rate, None)
         return [
             [number for word in self._words(ids) for number in self._resample(word, draws)]
@@ -59,7 +57,7 @@ class Subwords:
         ]
 
     def _words(self, ids: Sequence[int]) -> Iterator[list[int]]:
-        """Yield ids in parts that no merge crosses: words, where the model has them."""
+        """Yield ids in parts that no merge crosses: words, if the model has them."""
         starts = accumulate(map(self._begins.__contains__, ids))
         parts = groupby(
             zip(ids, starts, strict=True), lambda each: (each[0] in self._texts, each[1])
@@ -71,18 +69,18 @@ class Subwords:
         if ids[0] not in self._texts:
             return ids
         text = "".join(map(self._texts.__getitem__, ids))
-        # Each merge of these made one piece of two.
+        # Each merge has made one piece out of two.
         first = list(islice(draws, len(text) - len(ids)))
         if all(first):
             return ids
         return [self._ids[piece] for piece in self._merge(text, chain(first, draws))]
 
     def _merge(self, text: str, draws: Iterator[bool]) -> Iterator[str]:
-        """Yield the pieces of a text, merged as SentencePiece does, but for what is left out.
+        """Yield the pieces of a text: merge as SentencePiece does, but skip some merges.
 
-        SentencePiece can leave merges out too, but from 0.2.2 on no seed decides which.
+        SentencePiece can skip merges too, but from 0.2.2 on, no seed decides which.
         """
-        # Of each piece by its first character's place, and of none where no piece begins.
+        # Each piece is at the place of its first character; other places are empty.
         pieces = list(text)
         end = len(pieces)
         before, after = list(range(-1, end)), list(range(1, end + 1))
@@ -98,7 +96,7 @@ class Subwords:
             find(right - 1, right)
         while merges:
             _, left, right, merged = heappop(merges)
-            # Another merge may have taken either of them.
+            # Another merge may have taken one of them.
             is_there = pieces[left] and pieces[right]
             if is_there and len(pieces[left]) + len(pieces[right]) == len(merged) and next(draws):
                 pieces[left], pieces[right] = merged, ""
@@ -116,13 +114,13 @@ def _ranks(processor: Any) -> Iterator[tuple[str, float]]:
         if any(is_other(number) for is_other in others):
             continue
         piece = processor.id_to_piece(number)
-        # Where no merge is made, text is in characters, and in what its maker does not divide.
+        # Without merges, text consists of characters and of pieces that cannot be divided.
         if len(piece) == 1 or piece not in _sampled(processor, piece, 1.0):
             yield piece, -processor.get_score(number)
 
 
 def _has_merges(processor: Any) -> bool:
-    # The library does not tell a model's type, only what it can do: unigram models give the n best
+    # The library does not report a model's type, only its abilities: unigram models give the n best
     # segmentations, BPE a random one, models of words and characters neither.
     return _can(lambda: _sampled(processor, "a", 0.5)) and not _can(
         lambda: processor.nbest_encode("a", nbest_size=2)
@@ -145,10 +143,10 @@ def _sampled(processor: Any, text: str, rate: float) -> list[str]:
 
 @dataclass(frozen=True)
 class BpeDropout:
-    """BPE-dropout (Provilkov et al. 2020), at a rate for each side; an ``Augmentation``.
+    """BPE-dropout (Provilkov et al. 2020) with a rate for each side; an ``Augmentation``.
 
-    A sentence that would get more than ``max_length`` tokens keeps its segmentation, and so does
-    one with an unknown token. A side whose subwords are None keeps them all.
+    A sentence keeps its segmentation if it has an unknown token, or would get more than
+    ``max_length`` tokens. A side without ``Subwords`` does not change.
     """
 
     src: Subwords | None
@@ -161,7 +159,7 @@ class BpeDropout:
         """Return the same pairs in subwords drawn with ``seed``."""
         return EncodedText(
             self._sample(text.src, self.src, self.src_rate, seed),
-            # Other draws than the source's.
+            # Draw differently from the source.
             self._sample(text.tgt, self.tgt, self.tgt_rate, seed ^ 1),
         )
 
@@ -173,27 +171,21 @@ class BpeDropout:
         whole: list[list[int]] = [side[index].tolist() for index in range(len(side))]
         sampled = subwords.sample(whole, rate, seed)
         return TokenArray.from_sentences(
-            # The ids no longer tell which text an unknown token stands for.
+            # Ids do not show which text an unknown token stands for.
             new if len(new) <= self.max_length and UNK_ID not in old else old
             for old, new in zip(whole, sampled, strict=True)
         )
 
 
 def build_bpe_dropout(
-    config: Config, tokenizers: Tokenizers, store: EncodedStore
-) -> BpeDropout | None:
-    """Return what leaves merges out; None: no setting asks for it."""
-    training = config.training
-    if not isinstance(training, AugmentationSettings):
-        return None
-    rates = training.src_bpe_dropout, training.tgt_bpe_dropout
-    if not any(rates):
-        return None
+    rates: tuple[float, float], tokenizers: Tokenizers, max_length: int
+) -> BpeDropout:
+    """Return the BPE-dropout with these rates for the source and the target."""
     src, tgt = (
         _open_subwords(getattr(tokenizers, side), side) if rate else None
         for side, rate in zip(("src", "tgt"), rates, strict=True)
     )
-    return BpeDropout(src, tgt, *rates, training.max_length)
+    return BpeDropout(src, tgt, *rates, max_length)
 
 
 def _open_subwords(tokenizer: Tokenizer, side: str) -> Subwords:
@@ -201,6 +193,6 @@ def _open_subwords(tokenizer: Tokenizer, side: str) -> Subwords:
         return Subwords(tokenizer)
     except ValueError as error:
         raise ConfigError(
-            f"training.{side}_bpe_dropout: needs merges to leave out, and the tokenizer's model is "
-            "not one of byte pair encoding (BPE); leave it at 0"
+            f"training.{side}_bpe_dropout: needs merges to skip, but the tokenizer's model does "
+            "not use byte pair encoding (BPE); set it to 0"
         ) from error

@@ -1,7 +1,7 @@
-"""How fast this machine trains and translates, measured in a minute.
+"""Measure how fast this machine trains and translates, in a minute.
 
-The model has the size of a shipped configuration, with random weights and random sentences. A speed
-is the median of as many calls as fit into a few seconds.
+The model has the size of a shipped config, with random weights and random sentences. A speed is the
+median of as many calls as fit into a few seconds.
 """
 
 import time
@@ -43,11 +43,11 @@ from transformer_cli.text.protocol import (
 from transformer_cli.training.trainer import Trainer
 
 MODEL = "multi30k_de_en_fast"
-# Tokens of a sentence: those of Multi30k's captions, about.
+# Tokens in a sentence, similar to Multi30k's captions.
 _SHORTEST, _LONGEST = 6, 22
 _LENGTH = (_SHORTEST + _LONGEST) // 2
-_BATCHES = 20  # of an epoch of training
-_SEARCH_TOKENS = 4096  # that a thread is given at once
+_BATCHES = 20  # in an epoch of training
+_SEARCH_TOKENS = 4096  # for each thread at a time
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Speed:
 
 @dataclass(frozen=True)
 class Bench:
-    """A model's shape that is measured on a device, for some seconds each time."""
+    """Measures a model of one shape on a device, for some seconds each time."""
 
     config: Config
     device: torch.device
@@ -93,7 +93,7 @@ class Bench:
         ]
 
     def measure(self) -> Iterator[Speed]:
-        """Yield a speed for each entry of the plan; a bar on stderr says what is measured."""
+        """Yield a speed for each entry of the plan; show the current one in a bar on stderr."""
         all_threads, plan = torch.get_num_threads(), self.plan()
         with bar(len(plan), "", " measurements") as shown:
             try:
@@ -110,13 +110,13 @@ class Bench:
                 torch.set_num_threads(all_threads)
 
     def _train(self, dtype: torch.dtype) -> float:
-        """Return the target tokens a second of training."""
+        """Return the target tokens per second in training."""
         config = self.config
         endless = config.training.model_copy(update={"epochs": 10**6})
         config = config.model_copy(update={"training": endless})
         trainer = Trainer(self._build_model(), self._draw_text(), config, dtype)
         steps = trainer.steps()
-        # A GPU computes behind the host, and records a shape's graph when it sees it again.
+        # A GPU runs behind the host, and records the graph of a shape when it sees it again.
         is_late = self.device.type == "cuda"
         at_once, first = (trainer.steps_per_epoch, 3) if is_late else (1, 1)
 
@@ -128,7 +128,7 @@ class Bench:
         return median(self._rates(train, 2 * self.seconds))
 
     def _translate(self, precision: str, threads: int) -> tuple[str, float]:
-        """Return the engine's name, and its target tokens a second in greedy search."""
+        """Return the engine's name, and its target tokens per second in greedy search."""
         count = threads * max(1, _SEARCH_TOKENS // (_LENGTH + 1))
         drawn = np.random.default_rng(1).integers(len(SPECIALS), self.vocab, (count, _LENGTH))
         sources = [[*ids, EOS_ID] for ids in drawn.tolist()]
@@ -183,7 +183,7 @@ class Bench:
         return EncodedText(*sides)
 
     def _rates(self, call: Callable[[], float], seconds: float) -> list[float]:
-        """Return the work per second of each call, which returns its work; at least one."""
+        """Return the work per second of at least one call; each call returns its work."""
         rates: list[float] = []
         self._synchronize()
         end = time.perf_counter() + seconds
@@ -195,7 +195,7 @@ class Bench:
         return rates
 
     def _synchronize(self) -> None:
-        """Wait until a GPU has computed what it was given; a CPU has."""
+        """Wait until a GPU has finished its work; a CPU always has."""
         if self.device.type != "cpu":
             torch.accelerator.synchronize(self.device)
 

@@ -22,13 +22,11 @@ _HEAD = ("", "by", "precision", "threads", "tokens/s")
 
 
 def bench(json: options.Json = False, device: options.Device = "auto") -> None:
-    """Measure what this machine does with this program, in about a minute.
+    """Measure how fast this machine trains and translates, in about a minute.
 
-    It measures training and greedy translation with a model of the size of multi30k_de_en_fast,
-    random weights and random sentences, in each precision that the machine has, by one thread and
-    by all. Other work on the machine makes both slower. Tokens are those of the target.
-
-    With --json there is one object, which also has facts about the machine, to compare machines by.
+    It trains and translates random sentences with a model like multi30k_de_en_fast, in each
+    precision that the machine supports, with one thread and with all. Stop other programs first.
+    Speeds are in target tokens. With --json, the result also describes the machine.
 
     \b
     Example:
@@ -39,7 +37,7 @@ def bench(json: options.Json = False, device: options.Device = "auto") -> None:
     measured = benches.Bench.of_shipped_model(devices.choose_device(device))
     facts = machine.describe_machine(device)
     if (load := benches.measure_load()) > _BUSY:
-        log(f"other programs keep {load:.0%} of the processor busy: measure again without them")
+        log(f"other programs use {load:.0%} of the processor: measure again without them")
     speeds = list(measured.measure())
     if json:
         found = {"machine": facts, "load": load, "model": benches.MODEL}

@@ -43,7 +43,7 @@ def describe_machine(device_name: DeviceName = "auto") -> dict[str, str]:
 
 
 def describe_processor(file: Path = Path("/proc/cpuinfo")) -> tuple[str, str]:
-    """Return the processor's name and vector instructions; ``file`` is Linux' list of cores."""
+    """Return the processor's name and vector instructions; ``file`` is Linux's list of cores."""
     listed = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
     entries = {
         name.strip(): value.strip()

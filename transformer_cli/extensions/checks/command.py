@@ -21,15 +21,15 @@ with lazy_imports():
 def check(
     config: options.Config,
     set_: options.Set = None,
-    strict: Annotated[bool, flag("Exit with 1 if there is a warning.", "--strict")] = False,
+    strict: Annotated[bool, flag("Exit with 1 if there are warnings.", "--strict")] = False,
     json: options.Json = False,
 ) -> None:
-    """Check an experiment's text before training on it.
+    """Find problems in the text before training.
 
-    Finds blank, repeated and copied pairs, sides that are shifted by some lines, test pairs that
-    are trained on, unusual length ratios, lines of another script and characters that were read in
-    a wrong encoding. A few of them make a note; more make a warning. What can only be a mistake,
-    such as training text to test on, makes the exit code 1; with --strict, a warning does too.
+    It finds blank, repeated and copied pairs, misaligned sides, test pairs in the training
+    text, unusual length ratios, lines in another script and wrongly decoded characters. Rare
+    findings are reported as notes, frequent ones as warnings. The exit code is 1 for certain
+    mistakes, such as testing on training text, and with --strict also for warnings.
 
     \b
     Example:

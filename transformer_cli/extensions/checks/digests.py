@@ -1,4 +1,4 @@
-"""Digests of the lines of a corpus, by which equal ones are found."""
+"""Digests of a corpus's lines, for finding equal lines."""
 
 import hashlib
 from collections.abc import Iterable
@@ -10,9 +10,10 @@ _DIGESTS_AT_ONCE = 1 << 16
 
 
 def digest(lines: Iterable[str | None]) -> np.ndarray:
-    """Return a number for each line, the same for equal lines; ``NO_DIGEST`` for None.
+    """Return a number for each line: equal numbers for equal lines, ``NO_DIGEST`` for None.
 
-    Of a hundred million different lines, two have the same one by chance in one of 3,700 corpora.
+    In a corpus of 100 million different lines, two lines get the same digest with a probability of
+    1 in 3,700.
     """
     nothing = NO_DIGEST.to_bytes(8)
     digests = [nothing if line is None else _digest_line(line) for line in lines]
@@ -24,18 +25,18 @@ def _digest_line(line: str) -> bytes:
 
 
 def find_repeated(digests: np.ndarray) -> np.ndarray:
-    """Return the digests but ``NO_DIGEST`` that occur more than once, sorted."""
+    """Return the digests other than ``NO_DIGEST`` that occur more than once, sorted."""
     ordered = np.sort(digests)
     repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
     return np.asarray(repeated[repeated != NO_DIGEST])
 
 
 def is_among(digests: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return a mask of the digests that are among ``values``, which are sorted and unique."""
+    """Return a mask of the digests that occur in ``values``, which is sorted and unique."""
     mask = np.zeros(len(digests), bool)
     if not len(values):
         return mask
-    for first in range(0, len(digests), _DIGESTS_AT_ONCE):  # np.isin sorts a copy of both together
+    for first in range(0, len(digests), _DIGESTS_AT_ONCE):  # np.isin would sort a copy of both
         part = digests[first : first + _DIGESTS_AT_ONCE]
         places = np.minimum(np.searchsorted(values, part), len(values) - 1)
         mask[first : first + _DIGESTS_AT_ONCE] = values[places] == part

@@ -1,7 +1,7 @@
-"""What ``check`` reports about a corpus: what the audit finds, and faults of each split's pairs.
+"""The report of ``check``: the audit's findings, and the faults of each split's pairs.
 
-Text is read for its faults, by the audit, and again where lines of it are shown. Some 20 bytes a
-pair are held meanwhile: a digest, a ratio and flags.
+The text is read once to find faults, once by the audit, and again if lines are shown. Memory holds
+about 20 bytes a pair: a digest, a ratio and flags.
 """
 
 import sys
@@ -26,12 +26,7 @@ from transformer_cli.data.corpus import (
     check_pairs,
     in_batches,
 )
-from transformer_cli.data.kinds import (
-    Preparation,
-    open_kind,
-    open_split,
-    open_training_text,
-)
+from transformer_cli.data.kinds import Preparation, open_kind, open_split, open_training_text
 from transformer_cli.extensions.checks.digests import NO_DIGEST, is_among
 from transformer_cli.extensions.checks.options import SuspectOptions
 from transformer_cli.extensions.checks.rules import (
@@ -45,25 +40,25 @@ from transformer_cli.extensions.checks.shift import Shift
 from transformer_cli.extensions.checks.text_audit import TextAudit
 from transformer_cli.extensions.revision.foreign_scripts import are_close
 
-_SHOWN = 3  # places of a finding
+_SHOWN = 3  # places shown for a finding
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Some pairs of a split that have the same fault."""
+    """Pairs of a split that have the same fault."""
 
     split: str
     what: str
-    """Name of a rule, 'in_training' or 'shifted'."""
+    """The name of a rule, 'in_training' or 'shifted'."""
     text: str
-    """Its description in messages."""
+    """The description in messages."""
     count: int
     share: float
-    """Of the split's pairs, from 0 to 1."""
+    """The share of the split's pairs, from 0 to 1."""
     warning: bool
-    """Whether it is a warning, or a note only."""
+    """Whether this is a warning or only a note."""
     places: list[str]
-    """The first few: file, line and what is there."""
+    """The first few places: file, line and text."""
 
     def __str__(self) -> str:
         has_more = self.count > len(self.places) and self.what != "shifted"  # a range of lines
@@ -75,14 +70,14 @@ class Finding:
 
 @dataclass(frozen=True)
 class CorpusReport:
-    """What was found in a corpus."""
+    """The findings about a corpus."""
 
     pairs: dict[str, int]
-    """Number of pairs of each split."""
+    """The number of pairs of each split."""
     unavailable: list[str]
     """A message for each test split that could not be opened."""
     mistakes: list[str]
-    """What can only be a mistake: a file named twice, say."""
+    """Findings that can only be mistakes, e.g. one file for two splits."""
     findings: list[Finding]
 
     @property
@@ -93,7 +88,7 @@ class CorpusReport:
 def check_corpus(config: Config) -> CorpusReport:
     """Check all splits of a configured corpus, and return the report.
 
-    Sources of kind corpus are first read, filtered and split as for a training.
+    Sources of kind corpus are first read, filtered and split as in training.
 
     Raises:
         CorpusError: a split is missing, misaligned, blank, or not UTF-8. A test split that cannot
@@ -129,7 +124,7 @@ def check_corpus(config: Config) -> CorpusReport:
         audit.conclude(TextStats.of(blocks, None).text_sha256, is_known=False)
         for split in checks:
             report.pairs[split.name] = split.pairs
-            # The files of a prepared corpus are gone afterwards, so its lines are shown.
+            # The files of a prepared corpus are deleted afterwards, so show lines, not places.
             report.findings.extend(split.find(shows_lines=kind.keeps_text))
             if shifts := audit.find_shifts(split.name):
                 report.findings.append(_describe_shifts(split, shifts))
@@ -140,7 +135,7 @@ def check_corpus(config: Config) -> CorpusReport:
 def _open_scored(
     data: DataConfig, place: Path, unavailable: list[str]
 ) -> Iterator[tuple[str, PairSource]]:
-    """Yield each split that is not trained on; note in ``unavailable`` what cannot be opened."""
+    """Yield each split used for scoring; add those that cannot be opened to ``unavailable``."""
     _, val, *tests = open_kind(data).split_names()
     yield val, open_split(data, val, place)
     for name in tests:
@@ -156,7 +151,7 @@ def _open_scored(
 def _describe_shifts(split: "SplitCheck", shifts: Sequence[Shift]) -> Finding:
     count = sum(shift.end - shift.first for shift in shifts)
     places = [shift.describe(split.pairs) for shift in shifts[:_SHOWN]]
-    text = "lines shifted against each other"
+    text = "misaligned lines"
     return Finding(split.name, "shifted", text, count, count / split.pairs, True, places)
 
 
@@ -164,7 +159,7 @@ def _describe_shifts(split: "SplitCheck", shifts: Sequence[Shift]) -> Finding:
 
 
 class SplitCheck:
-    """Checks a split; ``training`` is what is trained on, checked before; nothing for that."""
+    """Checks a split. ``training`` has the training splits, checked before, or is empty for one."""
 
     def __init__(
         self, name: str, source: PairSource, config: Config, training: "Sequence[SplitCheck]"
@@ -180,10 +175,10 @@ class SplitCheck:
         self._rules: FilterPass = FilterPass(build_filters(rules, settings), typical=typical)
 
     def read(self) -> list[BlockStats]:
-        """Read and check the split; return its blocks' statistics.
+        """Read and check the split; return the statistics of its blocks.
 
         Raises:
-            CorpusError: it cannot be read, or every pair has a blank side.
+            CorpusError: the split cannot be read, or every pair has a blank side.
         """
         pairs = iter(show_progress(self._source.pairs(), self.name, " pairs"))
         blocks, blank = [], 0
@@ -193,18 +188,18 @@ class SplitCheck:
             self.pairs += len(block)
             blocks.append(check_pairs(block))
         if blank == self.pairs:
-            problem = "every pair has a blank side; nothing is left of it"
+            problem = "every pair has a blank side, so none is left"
             raise CorpusError(f"split '{self.name}': {problem}")
         return blocks
 
     @property
     def digests(self) -> np.ndarray:
-        """Digests of all pairs, of which blank ones have none."""
+        """Digests of all pairs; blank pairs have none."""
         names = [rule.name for rule in self._rules.filters]
         return self._rules.columns()[names.index("duplicates")]
 
     def find(self, shows_lines: bool) -> Iterator[Finding]:
-        """Yield what is found, with lines of files, or the lines themselves."""
+        """Yield the findings, with the lines themselves or their places in files."""
         faults = list(self._find_faults())
         indices = {index for *_, mask, _ in faults for index in _first(mask)}
         shows_lines = shows_lines or not isinstance(self._source, ParallelFiles)
@@ -220,25 +215,25 @@ class SplitCheck:
             yield Finding(self.name, what, text, count, share, share >= least, places)
 
     def _find_faults(self) -> Iterator[tuple[str, str, float, np.ndarray, dict[int, str]]]:
-        """Yield name, summary, share that is worth a warning, mask and details of each fault."""
+        """Yield each fault's name, summary, least share for a warning, mask and details."""
         rules, details = self._rules.filters, self._rules.details
         for rule, mask, own in zip(rules, self._rules.rejected(), details, strict=True):
             if mask.any():
                 text = f"pairs where {rule.summary}"
                 yield rule.name, text, WARNING_SHARES[rule.name], mask, own
-        # What is trained on is much more, so that the few are sorted.
+        # Training text is much larger, so sort the digests of this split.
         mask = np.zeros(self.pairs, bool)
         few = np.unique(self.digests[self.digests != NO_DIGEST])
         for part in self._training:
             mask |= is_among(self.digests, np.unique(part.digests[is_among(part.digests, few)]))
         if mask.any():
-            yield "in_training", "pairs that are trained on too", STRICT_SHARE, mask, {}
+            yield "in_training", "pairs that are also in the training text", STRICT_SHARE, mask, {}
 
     def _read_shown(self, indices: set[int]) -> dict[int, str]:
         """Return the sources of the pairs at these indices."""
-        # A second pass, to the last of them: what several lines have in common is known after one.
+        # This needs a second pass: repeated pairs are only known after the first.
         first = islice(self._source.pairs(), max(indices) + 1)
-        pairs = show_progress(first, f"{self.name}, to show", " pairs")
+        pairs = show_progress(first, f"{self.name}, to show lines", " pairs")
         return {index: src for index, (src, _) in enumerate(pairs) if index in indices}
 
     def _place(self, index: int, shown: dict[int, str]) -> str:

@@ -1,19 +1,19 @@
-"""What lines are compared by, without what readers do not see."""
+"""Normalization of lines before they are compared: it ignores invisible differences."""
 
 import unicodedata
 
 
 def fold_side(side: str) -> str:
-    """Return what sides are compared by: no format characters, and spaces for white space."""
-    if side.isprintable():  # so there is neither a format character nor white space but spaces
+    """Return the form in which sides are compared: no format characters, single spaces."""
+    if side.isprintable():  # then it has no format characters, and no white space but spaces
         return " ".join(side.split()) if "  " in side else side.strip()
     return " ".join(side.translate(_FORMAT_CHARACTERS).split())
 
 
 class Dropping(dict[int, str | None]):
-    """A table for ``str.translate`` that drops characters of some categories of Unicode.
+    """A table for ``str.translate`` that drops characters of some Unicode categories.
 
-    Given are their names, or the first letters of them: 'Z' stands for 'Zs', 'Zl' and 'Zp'.
+    Takes the categories' names or first letters: 'Z' stands for 'Zs', 'Zl' and 'Zp'.
     """
 
     def __init__(self, *categories: str) -> None:

@@ -1,4 +1,4 @@
-"""Which characters of the training text new tokenizers change or lose; active by default."""
+"""Find characters of the training text that new tokenizers change or lose; active by default."""
 
 import unicodedata
 from collections.abc import Iterable
@@ -7,16 +7,16 @@ from functools import partial
 from transformer_cli.config.tokenizer_schema import TokenizerConfig
 from transformer_cli.text.protocol import Tokenizer
 
-_CONTEXT = 8  # characters on either side of one that is tried
+_CONTEXT = 8  # characters on either side of the tested one
 _MOST_NAMED = 8
 
 
 def describe_lost_characters(
     config: TokenizerConfig, sides: Iterable[tuple[Tokenizer, Iterable[str]]]
 ) -> str | None:
-    """Return which characters tokenizers change or lose in the text given with each of them.
+    """Return a message about characters that tokenizers change or lose in their text.
 
-    White space and ASCII are left out. None: all characters survive.
+    White space and ASCII are not tested. Return None if all characters survive.
     """
     fold = partial(_fold, lowercase=config.lowercase)
     lost: dict[str, None] = {}
@@ -35,7 +35,7 @@ def describe_lost_characters(
 
 
 def _contexts(lines: Iterable[str]) -> dict[str, str]:
-    """Return each character that is neither ASCII nor white space, with the text around one."""
+    """Return each character that is neither ASCII nor white space, with text around it."""
     found: dict[str, str] = {}
     for line in lines:
         if not line.isascii():
@@ -47,7 +47,7 @@ def _contexts(lines: Iterable[str]) -> dict[str, str]:
 
 
 def _fold(text: str, lowercase: bool) -> str:
-    """Make texts equal that differ only as the settings ask for."""
+    """Return the text without differences that the settings ask for."""
     return unicodedata.normalize("NFC", text.lower() if lowercase else text)
 
 

@@ -1,4 +1,4 @@
-"""What is done about text that looks mistaken, and what ``evaluate`` says of text trained on."""
+"""Options about text that looks wrong, and about test pairs seen in training."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 AllowSuspectData = Annotated[
     bool,
     flag(
-        "Go on even where files can only be named by mistake: test text that is the training "
-        "text, one file for source and target, sides shifted, or in each other's script.",
+        "Continue even if the text looks wrong, e.g. misaligned, or tested on training text.",
         "--allow-suspect-data",
     ),
 ]
@@ -25,7 +24,7 @@ AllowSuspectData = Annotated[
 
 @dataclass(frozen=True)
 class SuspectOptions(ExtraOptions):
-    """Whether the user insists on text that can only be a mistake."""
+    """Whether to train on text that can only be a mistake."""
 
     heading = "Options"
     allow_suspect_data: AllowSuspectData = False
@@ -38,9 +37,9 @@ class SeenOptions(EvaluateExtra):
     heading = "Search and scores"
     seen: Annotated[
         bool,
-        flag("Read the training text, and score the pairs that are not in it too.", "--seen"),
+        flag("Add scores for just the pairs that are not in the training text.", "--seen"),
     ] = False
 
     def notes(self, given: EvaluateOptions, scored: ScoredText) -> "Notes | None":
-        """Return what notes pairs that were seen in training."""
+        """Return the notes about pairs seen in training, if they are wanted."""
         return evaluation_note.SeenNotes(scored) if self.seen else None

@@ -1,10 +1,10 @@
-"""Rules of what is wrong with pairs: corpora are filtered by them, and ``check`` reports them.
+"""Rules that find faulty pairs: ``clean`` filters by them, and ``check`` reports them.
 
-A new rule is an entry in ``_RULES``, and its parameter, if it has one, is a field of
-``FilterSettings``: settings, their schema and messages take them from there.
+A new rule is an entry in ``_RULES``. If it has a parameter, add a field to ``FilterSettings``: the
+settings, their schema and the messages use that field.
 
-A pass looks at each pair once. Of a corpus that is filtered, ``deciding.py`` decides by what was
-noted; where a text is only checked, each filter does so by itself.
+A pass looks at each pair once. When a corpus is filtered, ``deciding.py`` decides afterwards from
+the pass's columns. When a text is only checked, each filter decides by itself.
 """
 
 import math
@@ -38,12 +38,13 @@ if TYPE_CHECKING:
 
 # --- thresholds -----------------------------------------------------------------------------------
 
-# How much likelier another language is than a side's own, if the side counts as in that.
+# A side is in another language if that language is this many times as likely as the side's own.
 MIN_LIKELIHOOD_RATIO = 100.0
 _SPREAD_PERCENTILES = (5, 50, 95)
 _SHOWN = 3  # details
-_MIN_SPREAD = 0.1  # of a percentile from the median, in logarithms: of a corpus of equal lengths
-# So that short lines, whose ratios vary most, are not odd: 'Ja.' beside 'Yes, indeed.'.
+# The least distance of a percentile from the median, in logarithms, for a corpus of equal lengths.
+_MIN_SPREAD = 0.1
+# Keeps short lines, whose ratios vary most, from being outliers: 'Ja.' and 'Yes, indeed.'.
 _SMOOTHING = 10
 
 STRICT_SHARE, _TOLERANT_SHARE = 0.001, 0.01
@@ -55,10 +56,10 @@ WARNING_SHARES: dict[str, float] = {
     "length_ratio": STRICT_SHARE,
     "duplicates": _TOLERANT_SHARE,
 }
-"""Share of a split's pairs from which ``check`` warns. It looks at each split for these rules, as
-they are fast and need no extra: for what should not occur, and what any corpus has a little of."""
+"""The share of a split's pairs from which ``check`` warns. It applies these rules to each split, as
+they are fast and need no extra. Some faults should never occur, others occur in any corpus."""
 
-# --- three kinds of filters, by what they have to know of a corpus --------------------------------
+# --- three kinds of filters, by what they need to know about a corpus -----------------------------
 
 
 Pairs = Sequence[tuple[str, str]]
@@ -67,7 +68,7 @@ Pairs = Sequence[tuple[str, str]]
 @dataclass(frozen=True)
 class _Filter:
     name: str
-    summary: str  # of which pairs it rejects, as in 'a side is blank'
+    summary: str  # which pairs it rejects, as in 'a side is blank'
 
 
 @dataclass(frozen=True)
@@ -75,12 +76,12 @@ class PairFilter(_Filter):
     """Judges each pair by itself."""
 
     rejects: Callable[[str, str], bool | str]
-    """(source, target) -> whether the pair is left out; or what is wrong with it, in words."""
+    """(source, target) -> whether the filter rejects the pair, or a description of the fault."""
     known: ClassVar = np.bool_
-    """What has to be known of each pair."""
+    """The type of what the filter keeps about each pair."""
 
     def look(self, pairs: Pairs, is_done: Sequence[bool]) -> list[bool | str]:
-        """Return what is wrong with pairs, but for those that are done."""
+        """Return the faults of pairs; False for those that are done."""
         both = zip(pairs, is_done, strict=True)
         return [False if done else self.rejects(*pair) for pair, done in both]
 
@@ -90,18 +91,18 @@ class PairFilter(_Filter):
 
 @dataclass(frozen=True)
 class RepeatFilter(_Filter):
-    """Rejects pairs that are like an earlier one that is kept."""
+    """Rejects pairs whose key equals that of an earlier kept pair."""
 
-    key: Callable[[str, str], str]  # (source, target) -> the text by which pairs are compared
+    key: Callable[[str, str], str]  # (source, target) -> the text to compare
     known: ClassVar = np.uint64
 
     def look(self, pairs: Pairs, is_done: Sequence[bool]) -> np.ndarray:
-        """Return the digests of pairs' keys, but for those that are done."""
+        """Return the digests of the pairs' keys; ``NO_DIGEST`` for pairs that are done."""
         both = zip(pairs, is_done, strict=True)
         return digest(None if done else self.key(*pair) for pair, done in both)
 
     def find(self, known: np.ndarray, usual: object = None) -> np.ndarray:
-        """Return a mask of the digests that occur earlier."""
+        """Return a mask of the digests that occurred earlier."""
         mask = is_among(known, find_repeated(known))
         places = np.flatnonzero(mask)
         _, first = np.unique(known[places], return_index=True)
@@ -111,23 +112,23 @@ class RepeatFilter(_Filter):
 
 @dataclass(frozen=True)
 class OutlierFilter(_Filter):
-    """Rejects pairs whose measure is far from the corpus's own."""
+    """Rejects pairs whose measure is far from the usual ones."""
 
     measure: Callable[[str, str], float]  # (source, target) -> a number
     max_spread: float
-    """Times as far from the median as the 5th or 95th percentile, which itself would always reject
-    its share."""
+    """A measure may be this many times as far from the median as the 5th or 95th percentile. The
+    percentiles themselves would always reject their share."""
     known: ClassVar = np.float64
 
     def look(self, pairs: Pairs, is_done: Sequence[bool]) -> list[float]:
-        """Return the measures of pairs, but for those that are done."""
+        """Return the measures of pairs; NaN for those that are done."""
         both = zip(pairs, is_done, strict=True)
         return [math.nan if done else self.measure(*pair) for pair, done in both]
 
     def find(self, known: np.ndarray, usual: np.ndarray | None = None) -> np.ndarray:
-        """Return a mask of the measures that are far from what is ``usual``; None: from ``known``.
+        """Return a mask of the measures that are far from ``usual``; None: from ``known``.
 
-        Bounds are by how far the percentiles are from their median.
+        The percentiles' distances from the median give the bounds.
         """
         usual = known if usual is None else usual
         usual = usual[~np.isnan(usual)]
@@ -143,27 +144,27 @@ Filter = PairFilter | RepeatFilter | OutlierFilter
 
 
 class FilterSettings(DataSection):
-    """The settings that filters depend on: the languages, and parameters of filters.
+    """The settings that filters depend on: the languages, and the filters' parameters.
 
-    A field that is added here is a key of data of kind ``corpus``.
+    A field added here becomes a key of data of kind ``corpus``.
     """
 
     @classmethod
     def of(cls, data: DataSection) -> Self:
-        """Return those of data of any kind; parameters that it does not have are the defaults."""
+        """Return the settings from data of any kind, with defaults for keys that it lacks."""
         return cls.model_validate({key: value for key, value in data if key in cls.model_fields})
 
 
 @dataclass(frozen=True)
 class DependentRule:
-    """Makes a filter that depends on settings, or needs an extra."""
+    """A rule whose filter depends on settings or needs an extra."""
 
     name: str
     build: Callable[[FilterSettings], Filter]
 
 
 def build_filters(names: Collection[str], settings: FilterSettings) -> list[Filter]:
-    """Return ``blank`` and the filters of these names, in the order in which they are applied.
+    """Return ``blank`` and the named filters, in the order in which they are applied.
 
     Raises:
         MissingExtraError: a filter needs a package that is not installed.
@@ -178,12 +179,12 @@ def build_filters(names: Collection[str], settings: FilterSettings) -> list[Filt
 # --- texts, lengths -------------------------------------------------------------------------------
 
 
-# Drops digits, punctuation and white space. Marks stay: the vowels of Hindi are some.
+# Drops digits, punctuation and white space. It keeps marks, as some vowels of Hindi are marks.
 _FOLDING = Dropping("N", "P", "Z", "C")
 
 
 def _fold(line: str) -> str:
-    # A line of numbers alone would be like any other.
+    # Without the alternative, all lines of only numbers would be equal.
     return line.casefold().translate(_FOLDING) or line
 
 
@@ -204,7 +205,7 @@ def _differ_in_markup(src: str, tgt: str) -> bool:
 
 
 def _kept(placeholder: str) -> str | None:
-    """Return what a translation keeps of a placeholder: it may move it, or link to its language."""
+    """Return the part of a placeholder that translations keep: positions and links may change."""
     if placeholder.startswith("%"):
         if not placeholder[-1].isalpha():
             return None if placeholder == "%%" else placeholder
@@ -219,7 +220,7 @@ def _kept(placeholder: str) -> str | None:
 def _differ_in_numbers(src: str, tgt: str) -> bool:
     if not (DIGIT.search(src) or DIGIT.search(tgt)):
         return False
-    # '3 pm' is 'um 15 Uhr', and 'um 3 Uhr nachmittags'.
+    # '3 pm' may be 'um 15 Uhr' or 'um 3 Uhr nachmittags'.
     return all(
         _are_others(find_numbers(src, read), find_numbers(tgt, read)) for read in (True, False)
     )
@@ -235,17 +236,17 @@ def _are_others(src_numbers: Counter[str], tgt_numbers: Counter[str]) -> bool:
 
 # --- scripts and encodings ------------------------------------------------------------------------
 
-# Control characters but the tab, U+FFFD, halves of surrogate pairs and private-use characters; and
-# UTF-8 read as Latin-1 or Windows-1252, and written as UTF-8 again.
+# Control characters other than the tab, U+FFFD, lone surrogates and private-use characters; also
+# UTF-8 that was read as Latin-1 or Windows-1252, and written as UTF-8 again.
 _DAMAGED = re.compile(
     "[\x00-\x08\x0a-\x1f\x7f-\x9f\ufffd\ud800-\udfff\ue000-\uf8ff]"
     "|[ÃÐÑ][\u0080-\u00ba\u00bc-\u00bf\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u0192\u201e\u2030]|â€"
 )
 
 
-# --- languages, as py3langid tells them -----------------------------------------------------------
+# --- languages, detected by py3langid -------------------------------------------------------------
 
-# Labels of the model that count as a language, where not its own alone.
+# The model's labels for a language, if they are not just its code.
 _LIKE = {"nb": "no", "zh": "zh wuu yue", "ar": "ar ary arz", "ku": "ku sdh", "uz": "uz uzs"}
 _LIKE |= dict.fromkeys(("bs", "hr", "sr"), "bs hr sr")
 
@@ -258,9 +259,9 @@ def _load_identifier() -> "LanguageIdentifier":
 
 
 class _LanguageCheck:
-    """Tells lines that are surely in another language.
+    """Detects lines that are surely in another language.
 
-    All languages of the model stay, or a third one would be taken for one of two.
+    The model keeps all its languages: with only two, it would take a third one for one of them.
     """
 
     def __init__(self, language: str, skip_short: bool) -> None:
@@ -300,7 +301,7 @@ def _build_script(settings: FilterSettings) -> PairFilter:
         sides = zip(("source", "target"), scripts, strict=True)
         return ", ".join(f"{side}: {script.capitalize()}" for side, script in sides if script)
 
-    what = "most letters of a side are of a script that its language is not written in"
+    what = "most letters of a side are in a script that its language does not use"
     return PairFilter("script", what, find)
 
 
@@ -317,23 +318,23 @@ def _build_language(name: str, what: str, skip_short: bool, settings: FilterSett
     src_check, tgt_check = (_LanguageCheck(code, skip_short) for code in languages)
     return PairFilter(
         name,
-        f"{what} is most likely in another language than it should be",
+        f"{what} is most likely in the wrong language",
         lambda src, tgt: src_check.is_foreign(src) or tgt_check.is_foreign(tgt),
     )
 
 
 # In the order in which they are applied.
 _RULES: tuple[Filter | DependentRule, ...] = (
-    PairFilter("blank", "a side has nothing but invisible characters", _find_blank),
+    PairFilter("blank", "a side has only invisible characters", _find_blank),
     PairFilter(
         "encoding",
         "a side has control characters, U+FFFD, or UTF-8 read as another encoding",
         _find_damage,
     ),
     PairFilter(
-        # Short ones may be right: names, titles and 'OK' are the same in many languages.
+        # Short pairs may be right: names, titles and 'OK' are the same in many languages.
         "identical",
-        "the target is the source, and is not short",
+        "the target equals the source and is not short",
         is_copy,
     ),
     DependentRule("script", _build_script),
@@ -342,9 +343,7 @@ _RULES: tuple[Filter | DependentRule, ...] = (
         "the sides have different tags, placeholders or numbers of URLs",
         _differ_in_markup,
     ),
-    PairFilter(
-        "numbers", "the sides have different numbers, however they are written", _differ_in_numbers
-    ),
+    PairFilter("numbers", "the sides have different numbers, in any notation", _differ_in_numbers),
     DependentRule(
         "language", partial(_build_language, "language", "a side that is not short", True)
     ),
@@ -355,20 +354,20 @@ _RULES: tuple[Filter | DependentRule, ...] = (
     ),
     OutlierFilter(
         "length",
-        "the longer side's length is far from the others",
+        "the longer side is unusually long or short",
         lambda src, tgt: math.log(max(len(src), len(tgt)) + _SMOOTHING),
         max_spread=3.0,
     ),
     OutlierFilter(
         "length_ratio",
-        "the ratio of the sides' lengths is far from the others",
+        "the ratio of the sides' lengths is unusual",
         lambda src, tgt: math.log((len(src) + _SMOOTHING) / (len(tgt) + _SMOOTHING)),
         max_spread=2.5,
     ),
     RepeatFilter("duplicates", "the same pair occurs earlier", lambda src, tgt: f"{src}\n{tgt}"),
     RepeatFilter(
         "duplicates_folded",
-        "the same pair but for case, digits, punctuation and white space occurs earlier",
+        "the same pair occurs earlier, apart from case, digits, punctuation or white space",
         lambda src, tgt: f"{_fold(src)}\n{_fold(tgt)}",
     ),
 )
@@ -379,16 +378,16 @@ FILTER_NAMES = tuple(rule.name for rule in _RULES)
 
 
 class FilterPass:
-    """Notes of each pair what filters, in the order in which they are applied, have to know of it.
+    """Collects what filters need to know about each pair, in the order of the filters.
 
-    What one rejects for certain is not looked at by the next. A pair costs at most 8 bytes a
+    Pairs that a filter surely rejects are not shown to the next one. A pair takes at most 8 bytes a
     filter: a flag, a measure or a digest.
 
     Args:
-        filters: the first is ``blank``.
-        active: the names of those that are applied to these pairs; None: each judges alone, all
-            pairs that are not blank.
-        typical: a pass of the same filters, over text that tells what is usual; None: this does.
+        filters: the filters; the first is ``blank``.
+        active: the names of the filters that apply to these pairs; None: each filter judges all
+            pairs that are not blank by itself.
+        typical: a pass of the same filters over a text with usual pairs; None: this pass.
     """
 
     def __init__(
@@ -402,13 +401,13 @@ class FilterPass:
         self._typical = typical
         self._known = [bytearray() for _ in filters]
         self.details: list[dict[int, str]] = [{} for _ in filters]
-        """What is wrong with the first few pairs that each filter rejects, by their index."""
+        """The faults of the first few pairs that each filter rejects, by the pairs' index."""
 
     def add(self, pairs: Pairs) -> list[bool]:
-        """Look at the next pairs; return for each whether no more filters need to look at it."""
+        """Look at the next pairs; return for each whether no more filters need to see it."""
         is_done = [False] * len(pairs)
         for place, filter_ in enumerate(self.filters):
-            # What other sources repeat has to be known of all.
+            # Repeat filters need all pairs, as other sources may repeat them.
             is_looked_at = self._active is None or filter_.name in self._active
             is_looked_at |= isinstance(filter_, RepeatFilter)
             wanted = is_done if is_looked_at else [True] * len(pairs)
@@ -432,14 +431,14 @@ class FilterPass:
             details[first + number] = wrong if isinstance(wrong, str) else ""
 
     def columns(self) -> list[np.ndarray]:
-        """Return for each filter what it knows of each pair: a flag, a measure or a digest."""
+        """Return an array for each filter: a flag, a measure or a digest of each pair."""
         return [
             np.frombuffer(known, filter_.known)
             for known, filter_ in zip(self._known, self.filters, strict=True)
         ]
 
     def rejected(self) -> Iterator[np.ndarray]:
-        """Yield for each filter a mask of the pairs that it rejects, where each judges alone."""
+        """Yield for each filter a mask of the pairs it rejects; each filter judges by itself."""
         usual = self._typical.columns() if self._typical else self.columns()
         for filter_, known, of_usual in zip(self.filters, self.columns(), usual, strict=True):
             yield filter_.find(known, of_usual)

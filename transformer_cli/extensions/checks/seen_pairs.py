@@ -1,4 +1,4 @@
-"""Test pairs of which a model has seen a side in training."""
+"""Find test pairs with a side that a model has seen in training."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,15 +22,15 @@ from transformer_cli.text.tokenizer import load_manifest
 
 @dataclass(frozen=True)
 class SeenPairs:
-    """Which pairs of a text are trained on: masks over its pairs."""
+    """Masks of the pairs of a text that are in the training text."""
 
-    by_src: np.ndarray  # those whose source is a line of the training text
+    by_src: np.ndarray  # pairs whose source is a line of the training text
     by_tgt: np.ndarray
-    unknown: list[Path]  # runs that took part in it, and whose training text is not known
+    unknown: list[Path]  # contributing runs whose training text is not known
 
     @property
     def rest(self) -> list[int]:
-        """Numbers of the pairs of which no side is trained on."""
+        """The numbers of the pairs with no side in the training text."""
         numbers: list[int] = np.flatnonzero(~(self.by_src | self.by_tgt)).tolist()
         return numbers
 
@@ -44,7 +44,7 @@ class SeenPairs:
 
 
 def describe_seen(report: Mapping[str, Any], sentences: int, who: str) -> list[str]:
-    """Return lines about the pairs that ``who`` has seen, or may have, by ``SeenPairs.report``."""
+    """Return lines about the pairs that ``who`` has seen or may have seen."""
     lines = []
     if report["pairs"]:
         lines.append(
@@ -55,17 +55,17 @@ def describe_seen(report: Mapping[str, Any], sentences: int, who: str) -> list[s
         runs = ", ".join(report["unknown"])
         more = "more of them" if report["pairs"] else "any of them"
         lines.append(
-            f"cannot tell if {who} has seen {more}: the training text of {runs} is not here"
+            f"cannot tell if {who} has seen {more}: the training text of {runs} is missing"
         )
     return lines
 
 
 def find_seen(runs: Sequence[RunDirectory], text: ParallelText) -> SeenPairs:
-    """Find the pairs of which a side is a line of the text that models were trained on.
+    """Find the pairs with a side that is a line of the models' training text.
 
-    Lines are compared as splits are drawn: without format characters and extra white space. What a
-    run was trained on is its own text, replayed text included; that of the run that it starts from;
-    and if it was distilled, that of its teachers. It is read for that.
+    Lines are compared without format characters and extra white space, as when splits are drawn.
+    The training text of a run includes replayed text, the text of the run that it starts from and,
+    for a distilled run, the text of its teachers. This reads all of it.
     """
     sides = [list(map(fold_side, lines)) for lines in (text.src, text.tgt)]
     seen: tuple[set[str], set[str]] = (set(), set())
@@ -73,7 +73,7 @@ def find_seen(runs: Sequence[RunDirectory], text: ParallelText) -> SeenPairs:
     unknown: list[Path] = []
     for run in _find_origins(runs):
         try:
-            # The run that one starts from may have been trained the other way round.
+            # The run that a run starts from may have been trained in the other direction.
             compared = [
                 (side, wanted, found)
                 for side, trained in enumerate(_languages(run))
@@ -99,12 +99,12 @@ def _languages(run: RunDirectory) -> tuple[str, str]:
 
 
 def _find_origins(runs: Sequence[RunDirectory]) -> Iterator[RunDirectory]:
-    """Yield each run, those that they start from, and the teachers of distilled ones."""
+    """Yield each run, the runs it starts from, and its teachers if it is distilled."""
     pending, known = list(runs), set[str]()
     while pending:
         run = pending.pop(0)
         try:
-            path = os.path.realpath(run.path)  # raises nothing where links lead in a circle
+            path = os.path.realpath(run.path)  # does not fail on circular links
         except ValueError:  # no file has such a name
             continue
         if path in known:
@@ -112,15 +112,15 @@ def _find_origins(runs: Sequence[RunDirectory]) -> Iterator[RunDirectory]:
         known.add(path)
         yield run
         pending += _find_teachers(run)
-        with suppress(TransformerCliError, OSError):  # where it is not there any more
+        with suppress(TransformerCliError, OSError):  # if the run no longer exists
             init = run.load_config().init
             pending += [] if init is None else [RunDirectory(init)]
 
 
 def _find_teachers(run: RunDirectory) -> list[RunDirectory]:
-    """Return the runs whose translations a distilled student was trained on, by distill.json."""
+    """Return the teachers of a distilled student, from distill.json."""
     path = Path(os.path.realpath(run.path))
-    if path.name.partition(".")[0] == "student":  # or student.DATE, which was set aside
+    if path.name.partition(".")[0] == "student":  # or student.DATE, a student that was set aside
         match read_json(path.parent / "distill.json"):
             case {"teachers": [*teachers]}:
                 names = {name for name in teachers if isinstance(name, str)}
@@ -129,7 +129,7 @@ def _find_teachers(run: RunDirectory) -> list[RunDirectory]:
 
 
 def _read_trained_text(run: RunDirectory) -> Iterator[tuple[str, str]]:
-    """Return the pairs that a run was trained on; raise CorpusError if they are not here."""
+    """Return the pairs a run was trained on; raise CorpusError if they are missing or changed."""
     data, earlier = run.load_config().data, run.text_place
     if not open_kind(data).is_here("train", earlier):
         raise CorpusError(f"{run.path}: its training text is not on disk")

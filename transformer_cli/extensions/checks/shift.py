@@ -1,9 +1,9 @@
-"""Detection of sides that are shifted against each other, by a line lost or added.
+"""Detection of misaligned sides, after a line was lost or added.
 
-Line n of the source is held against lines n - 3 to n + 3 of the target, by what translations share:
-their length, and numbers, names, placeholders and marks that stand in both. Where a neighbour fits
-better than line n itself, over more lines than chance explains, the sides are shifted. Memory is
-bounded: a longer split is looked at in larger blocks.
+Line n of the source is compared with lines n - 3 to n + 3 of the target, by properties that
+translations share: length, and the numbers, names, placeholders and marks in both. The sides are
+shifted if a neighbour fits better than line n itself over more lines than chance explains. Memory
+is bounded: a longer split is divided into larger blocks.
 """
 
 import math
@@ -20,52 +20,52 @@ _REACH = 3
 _OFFSETS = (0, -3, -2, -1, 1, 2, 3)
 _MIN_BLOCK, _MAX_BLOCKS = 16, 1 << 15  # powers of two
 _REMEMBERED = 1 << 16
-"""Pairs that are known again. A pair tells nothing new the second time, and where a corpus is the
-same few lines over and over, chance likenesses of theirs would seem significant."""
+"""The number of pairs remembered. A repeated pair is no new evidence. In a corpus that repeats the
+same few lines, chance similarities would seem significant."""
 
-_SMOOTHING = 10  # so that short lines, which vary most, do not weigh most
-_FARTHEST = 1.5  # of log lengths: a line ten times too long is one bad line
-_SHARED, _MAX_SHARED = 0.5, 3  # what a shared number is worth, beside log lengths; and how many
+_SMOOTHING = 10  # limits the weight of short lines, which vary most
+_FARTHEST = 1.5  # largest difference of log lengths: a line ten times too long is one bad line
+_SHARED, _MAX_SHARED = 0.5, 3  # the value of a shared number, in log length; and the most counted
 _MARK = re.compile(r"\d+|[A-Z]\w+|[^\w\s.,'-]\w*")
 
 # All in standard deviations of one line's evidence.
-_SWITCH = 10.0  # what a change of offset has to bring, in blocks of the smallest size
-_SIGNIFICANT = 7.0  # a stretch's sum, over the square root of its lines
-_STRONG = 0.15  # its mean: in a large corpus the faintest likeness of neighbours is significant
+_SWITCH = 10.0  # the least gain for a change of offset, in blocks of the smallest size
+_SIGNIFICANT = 7.0  # the least sum of a stretch, divided by the square root of its lines
+_STRONG = 0.15  # its least mean: in a large corpus, the faintest similarity is significant
 
 
 @dataclass(frozen=True)
 class Shift:
-    """A stretch of pairs in which source line n goes with target line n + ``offset``."""
+    """A stretch of pairs in which source line n matches target line n + ``offset``."""
 
     offset: int
-    first: int  # index of the first pair, give or take margin
-    end: int  # index after the last one, likewise
+    first: int  # index of the first pair, plus or minus margin
+    end: int  # index after the last pair, plus or minus margin
     margin: int
 
     def describe(self, pairs: int) -> str:
-        """Return a message: the lines of a split of ``pairs`` pairs, and what to look for."""
+        """Return a message with the lines of a split of ``pairs`` pairs, and the likely cause."""
         begin = f"about line {self.first + 1:,}" if self.first else "line 1"
         end = "on" if self.end == pairs else f"to about line {self.end:,}"
-        accuracy = f" (give or take {self.margin:,})" if self.first or self.end < pairs else ""
+        accuracy = f" (± {self.margin:,})" if self.first or self.end < pairs else ""
         lines = abs(self.offset)
         missing = "a line is" if lines == 1 else f"{lines} lines are"
         added = "one" if lines == 1 else f"{lines}"
         short, long = ("source", "target") if self.offset > 0 else ("target", "source")
         return (
-            f"from {begin} {end}{accuracy} source line n goes with target line n{self.offset:+d}: "
+            f"from {begin} {end}{accuracy} source line n matches target line n{self.offset:+d}: "
             f"{missing} missing in the {short}, or {added} too many in the {long}"
         )
 
 
 class ShiftCheck:
-    """Takes the pairs of a split in turn, blank ones too, and finds where they are shifted."""
+    """Takes the pairs of a split in order, with blank ones, and finds where they are shifted."""
 
     def __init__(self) -> None:
         self.pairs = 0
         self._block = _MIN_BLOCK
         self._blocks: list[np.ndarray] = []
-        # The pairs that are still to be looked at, and their neighbours.
+        # Pairs that were not examined yet, and their neighbours.
         self._lengths: list[tuple[float, float]] = []
         self._is_new: list[bool] = []
         self._seen = [0] * _REMEMBERED
@@ -92,7 +92,7 @@ class ShiftCheck:
             self._block *= 2
 
     def _in_blocks(self) -> np.ndarray:
-        """Return count, sum and sum of squares of each offset's evidence, block by block."""
+        """Return the count, sum and sum of squares of each offset's evidence for each block."""
         evidence = self._evidence()
         evidence[~np.array(self._is_new[_REACH:-_REACH])] = 0.0
         counted = evidence.any(axis=1, keepdims=True) * np.ones_like(evidence)
@@ -101,7 +101,7 @@ class ShiftCheck:
         return np.add.reduceat(terms, starts)
 
     def _evidence(self) -> np.ndarray:
-        """Return how much better neighbours fit each line than its pair; float64 [line, offset]."""
+        """Return how much better neighbours fit than the pair itself; float64 [line, offset]."""
         src, tgt = np.log(np.array(self._lengths) + _SMOOTHING).T
         src = src - np.median(src - tgt)
         inner = range(_REACH, len(src) - _REACH)
@@ -144,7 +144,7 @@ class ShiftCheck:
 
 
 def _best_path(gains: np.ndarray, switch: float) -> np.ndarray:
-    """Return the columns on the path of the largest sum, where a change costs ``switch``."""
+    """Return the columns on the path with the largest sum, if a change costs ``switch``."""
     best = np.zeros(gains.shape[1])
     came_from = np.zeros(gains.shape, dtype=np.int8)
     stays = np.arange(gains.shape[1])

@@ -1,6 +1,6 @@
-"""An audit of an experiment's text: mistakes, and shifted sides.
+"""An audit of an experiment's text for mistakes and misaligned sides.
 
-``train`` has it done before training, and refuses mistakes; ``check`` reports all that is found.
+``train`` runs it before training and refuses mistakes; ``check`` reports all findings.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,18 +30,18 @@ from transformer_cli.extensions.revision.foreign_scripts import scripts_of
 
 Sources = Mapping[str, PairSource]
 
-_MOSTLY = 0.5  # share of a text from which it is shifted as a whole
-_LOOKED_AT = 1000  # pairs of a split whose script is looked at
-# First pairs of a text that are looked at, at 20 µs each.
+_MOSTLY = 0.5  # a text counts as shifted as a whole from this share
+_LOOKED_AT = 1000  # pairs of a split whose script is checked
+# How many of a text's first pairs are checked; each takes 20 µs.
 _MOST_PAIRS = 1_000_000
 
 
 class TextAudit:
     """Audits an experiment's text; an ``ExperimentCheck``.
 
-    What can only be a mistake is refused by a ConfigError, or noted: if an option among ``extras``
-    says so, or training ``is_begun``; then a test split may be missing, too. ``place`` is where the
-    run keeps or found its text. The first ``most_pairs`` of each text are looked at.
+    A certain mistake raises ConfigError. It is only noted if an option among ``extras`` allows it,
+    or if training ``is_begun``; then a test split may also be missing. ``place`` is where the run
+    keeps its text. The audit looks at the first ``most_pairs`` of each text.
     """
 
     def __init__(
@@ -66,13 +66,14 @@ class TextAudit:
         self._trained = training
         self._scored: dict[str, PairSource] = {}
         self._sums: dict[str, str] = {}
-        """The SHA-256 of the texts that are scored."""
+        """SHA-256 checksums of the scored texts."""
         self._shifts: dict[str, list[Shift]] = {}
 
     def check_scored(self) -> None:
-        """Read the splits to validate and evaluate on.
+        """Read the splits for validation and evaluation.
 
-        A CorpusError is raised if one is missing, misaligned, damaged or blank.
+        Raises:
+            CorpusError: a split is missing, misaligned, damaged or blank.
         """
         kind, scored = open_kind(self._data), dict[str, PairSource]()
         _, *names = kind.split_names()
@@ -86,7 +87,7 @@ class TextAudit:
             except CorpusError as error:
                 if name == "val" or not self._is_begun:
                     raise type(error)(f"split '{name}': {error}") from error
-                self.notes.append(f"{name}: cannot be evaluated on: {error}")
+                self.notes.append(f"{name}: cannot be evaluated: {error}")
         self.expect(scored)
         for name in scored:
             self.conclude_scored(name, self._sums[name])
@@ -103,76 +104,76 @@ class TextAudit:
             self._refuse(mistake)
 
     def conclude(self, text_sha256: str, is_known: bool, executor: Executor | None = None) -> None:
-        """Look at the training text by tasks, and note what is found, unless it was noted before.
+        """Check the training text in tasks, and note the findings unless they were noted before.
 
-        ``text_sha256`` is that of the whole text.
+        ``text_sha256`` is the checksum of the whole text.
         """
         for name, other in self._sums.items():
             if other == text_sha256:
-                self._refuse(f"{name}: its text is the training text")
+                self._refuse(f"{name}: its text equals the training text")
         if is_known:
             return
         looks = [(name, self._submit(source, executor)) for name, source in self._trained.items()]
         for name, look in looks:
             seen = look.result()
             self._conclude_pairs(name, seen)
-            bad = getattr(self._trained[name], "bad", None)  # units of formats that are not lines
+            bad = getattr(self._trained[name], "bad", None)  # units that a format could not read
             if bad is not None and bad.count:
                 found = f"{bad.count:,} of {bad.units:,} units cannot be read ({bad.why})"
                 self.notes.append(f"{name}: {found}")
 
     def conclude_scored(self, name: str, text_sha256: str) -> None:
-        """Look at a text that is scored, whose SHA-256 is given, and note what is found."""
+        """Check a scored text with this SHA-256, and note the findings."""
         self._sums[name] = text_sha256
         self._conclude_pairs(name, self._submit(self._scored[name], None).result())
 
     def _submit(self, source: PairSource, executor: Executor | None) -> "Future[_Seen]":
         if isinstance(source, ParallelFiles):
             source = _absolute(source)
-        else:  # which may be anything, so that it stays here
+        else:  # another source may not work in a worker, so read it here
             executor = None
         return (executor or SerialExecutor()).submit(_look_at, source, self._most_pairs)
 
     def _conclude_pairs(self, name: str, seen: "_Seen") -> None:
         if seen.full and seen.copies == seen.full and not self._one_language:
-            self._refuse(f"{name}: each target is its source, so one file is both")
+            self._refuse(f"{name}: each target equals its source; the two files may be the same")
         self._shifts[name] = seen.shifts
         lengths = [shift.end - shift.first for shift in seen.shifts]
         main = None
         if sum(lengths) > _MOSTLY * seen.pairs:
             main = seen.shifts[lengths.index(max(lengths))]
-            most = f"{name}: most of its lines are shifted against each other"
+            most = f"{name}: most lines are misaligned"
             self._refuse(most, f", {main.describe(seen.pairs)}", "fix the files")
         others = (shift.describe(seen.pairs) for shift in seen.shifts if shift != main)
         self.notes += [f"{name}: {shift}" for shift in others]
 
     def find_shifts(self, name: str) -> list[Shift]:
-        """Return where the sides of a text that was looked at are shifted."""
+        """Return the stretches of a checked text whose sides are shifted."""
         return self._shifts.get(name, [])
 
     def _refuse(self, mistake: str, detail: str = "", remedy: str = "name other files") -> None:
         message = f"{mistake}{detail}"
         if not self._allow:
-            advice = f"{remedy}, or insist with --allow-suspect-data"
-            raise ConfigError(f"{message}; that can only be a mistake: {advice}")
+            advice = f"{remedy}, or use --allow-suspect-data"
+            raise ConfigError(f"{message}; this can only be a mistake: {advice}")
         if message not in self.notes:
             self.notes.append(message)
             self.mistakes.append(mistake)
 
 
 class _Seen(NamedTuple):
-    """What was seen of the first pairs of a text."""
+    """Findings about the first pairs of a text."""
 
     pairs: int
     full: int
     """Pairs with text on both sides."""
     copies: int
-    """Of these, the targets with letters that are their sources."""
+    """How many of these have a target with letters that equals its source."""
     shifts: list[Shift]
 
 
 def _look_at(source: PairSource, most: int) -> _Seen:
-    """Look at the first pairs of a text, for shifted sides and copies."""
+    """Look for shifted sides and copies in the first pairs of a text."""
     shifts, full, copies = ShiftCheck(), 0, 0
     for batch in in_batches(source.pairs()):
         shifts.add(batch)
@@ -185,14 +186,14 @@ def _look_at(source: PairSource, most: int) -> _Seen:
 
 
 def _absolute(files: ParallelFiles) -> ParallelFiles:
-    """Return the same files for a task, which may run elsewhere."""
+    """Return the same files with absolute paths, for a task in another process."""
     return replace(files, src=files.src.absolute(), tgt=files.tgt.absolute())
 
 
 def _find_text_files(data: DataSection) -> tuple[Sources, Sources]:
-    """Return the text files that splits are made from, by name: to train on, and to score.
+    """Return the text files that splits are made from, by name: for training, and for scoring.
 
-    A kind of data whose text is made from others says which by the fact ``text files``.
+    A kind of data that makes its text from other files names them in its fact ``text files``.
     """
     entry = registry.find("corpus", data.kind)
     if entry is None or "text files" not in entry.facts:
@@ -202,10 +203,10 @@ def _find_text_files(data: DataSection) -> tuple[Sources, Sources]:
 
 
 def _trained_files(training: Sources, scored: Sources) -> Iterator[str]:
-    """Yield a message for each text to score of which a file is trained on."""
+    """Yield a message for each scored text with a file that is also trained on."""
     for name, source in scored.items():
         trained_on = (
-            f"{name}: {path} is trained on, as part of {part}"
+            f"{name}: {path} is also training text, as part of {part}"
             for path in _sides(source)
             for part, text in training.items()
             if any(is_same_file(path, other) for other in _sides(text))
@@ -224,7 +225,7 @@ def _swapped_sides(sources: Sources, languages: tuple[str, str]) -> Iterator[str
         return
     for name, source in sources.items():
         pairs = list(islice(source.pairs(), _LOOKED_AT))
-        # Whether most lines of a side are in no script of a language, for both of each.
+        # For each side and language: whether most lines are in a script the language does not use.
         foreign = [
             2 * sum(check.foreign_script(pair[side]) is not None for pair in pairs) > len(pairs)
             for side in (0, 1)
@@ -233,4 +234,4 @@ def _swapped_sides(sources: Sources, languages: tuple[str, str]) -> Iterator[str
         if foreign == [True, False, False, True]:
             src, tgt = languages
             found = f"its source is in the script of '{tgt}' and its target in that of '{src}'"
-            yield f"{name}: {found}, so they are swapped"
+            yield f"{name}: {found}, so the sides are swapped"

@@ -1,7 +1,7 @@
 """Work on other machines: a Dask cluster as an executor of ``concurrent.futures``.
 
-Code elsewhere submits functions to an executor, and does not know whether they run in processes of
-this machine or of a cluster. Dask is imported where a user asks for a cluster, and nowhere else.
+Other code submits functions to an executor, and does not know whether they run in processes on this
+machine or on a cluster. Dask is only imported when a user asks for a cluster.
 """
 
 import os
@@ -34,44 +34,44 @@ from transformer_cli.extensions.cluster.start import (
 T = TypeVar("T")
 _CONNECT_SECONDS = 10
 _RECONNECT_SECONDS = 600
-"""How long a scheduler that was reached may be away before a command gives up."""
+"""How long a known scheduler may be unreachable before a command gives up."""
 _POLL_SECONDS = 0.1
-_LOOK_SECONDS = 5.0  # between two looks at whether there are a scheduler and workers
-# What decides the bytes that come out, or whether a task can be understood at all.
+_LOOK_SECONDS = 5.0  # between checks of the scheduler and the workers
+# The packages that determine the output, or whether a task can be read at all.
 _COMPARED = ("torch", "numpy", "sentencepiece", "tokenizers", "ctranslate2", "distributed")
 
 
 def read_cluster(given: str) -> ClusterSettings:
-    """Return the cluster that ``--cluster`` names: a scheduler's address, or a YAML file."""
+    """Return the cluster for ``--cluster``: a scheduler's address, or a YAML file's cluster."""
     if re.fullmatch(r"[\w.-]+:[0-9]+", given):
-        raise UsageError(f"--cluster {given}: is no file; did you mean 'tcp://{given}'?")
+        raise UsageError(f"--cluster {given}: is not a file; did you mean 'tcp://{given}'?")
     if not re.match(r"\w+://", given):
         return validate_as(ClusterSettings, read_mapping(Path(given), "address, local or slurm"))
     try:
         return ClusterSettings(address=given)
     except ValueError:
         raise UsageError(
-            f"--cluster {given}: is no address such as tcp://HOST:8786; give the one that dask "
-            "scheduler prints, or a YAML file"
+            f"--cluster {given}: is not an address such as tcp://HOST:8786; give the address that "
+            "dask scheduler prints, or a YAML file"
         ) from None
 
 
 class ClusterExecutor(Executor):
-    """Runs calls on the workers of a Dask cluster, again on another where one is lost.
+    """Runs calls on the workers of a Dask cluster, and repeats calls of lost workers.
 
-    Functions, arguments and results are pickled on their way. A call may run twice, even at once:
-    a worker that was cut off does not know that its task was given to another.
+    Functions, arguments and results are pickled to be sent. A call may run twice, even at once: a
+    worker that was cut off does not know that another one has its task.
     """
 
     def __init__(self, client: Any) -> None:
         self._client = client
         self._closed = Event()
         places = list(self.run_everywhere(_describe_host).values())
-        # Jobs of a batch system have cores of their own on one host.
+        # Jobs of a batch system have their own cores on a shared host.
         shares = [place[1] // places.count(place) for place in places]
-        # The worker that was there may be lost by now.
+        # There may be no shares if the only worker was lost meanwhile.
         self.threads = max(1, min(shares, default=1))
-        """Cores for each worker, if all of a machine's have as many."""
+        """The cores for each worker, if all workers of a machine have equally many."""
 
     @property
     def num_workers(self) -> int:
@@ -80,24 +80,24 @@ class ClusterExecutor(Executor):
     def run_everywhere(
         self, function: Callable[[], T], and_scheduler: bool = False
     ) -> dict[str, T]:
-        """Call a function on each worker; return what it returns, by who has."""
+        """Call a function on each worker; return the results by the worker's name."""
         try:
             found = self._client.run(function)
             results = {f"worker {name}": result for name, result in found.items()}
-            if and_scheduler:  # which unpickles what is submitted
+            if and_scheduler:  # it unpickles submitted calls too
                 results["the scheduler"] = self._client.run_on_scheduler(function)
         except Exception as error:
             missing = re.search("No module named '[^']*'", str(error))
-            if missing is None:  # Dask may say it in an Exception of its own
+            if missing is None:  # Dask may report it in an exception of its own
                 raise
             raise ClusterError(
-                f"--cluster: {missing[0]} on a worker or where the scheduler runs; install there "
-                "what is installed here"
+                f"--cluster: {missing[0]} on a worker or on the scheduler's machine; install the "
+                "same packages there as here"
             ) from error
         return results
 
     def check_shared(self, directory: Path) -> None:
-        """Check that all workers see a directory of this machine; ClusterError: one does not."""
+        """Check that all workers see a directory of this machine; else raise ClusterError."""
         mark = directory.absolute() / f"{HIDDEN_PREFIX}{uuid.uuid4().hex}"
         mark.touch()
         try:
@@ -106,8 +106,8 @@ class ClusterExecutor(Executor):
             mark.unlink(missing_ok=True)
         if blind:
             raise ClusterError(
-                f"{directory}: {blind[0]} does not see it; work in a directory on a disk "
-                "that all workers share, under one path"
+                f"{directory}: {blind[0]} cannot see it; use a directory on a disk that all "
+                "workers share under the same path"
             )
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
@@ -125,7 +125,7 @@ class ClusterExecutor(Executor):
                     result.set_result(task.result())
                 elif task.status == "error":
                     result.set_exception(_explain(task.exception()))
-                else:  # lost, with the scheduler or by a worker that cannot be reached
+                else:  # lost with the scheduler, or by a worker that cannot be reached
                     self._wait_for_scheduler()
                     start()
             except BaseException as error:
@@ -135,20 +135,20 @@ class ClusterExecutor(Executor):
         return result
 
     def _wait_for_scheduler(self) -> None:
-        # Before it is connected again, Dask's client forgets all that it is given.
+        # Dask's client drops everything it receives before it is connected again.
         while self._client.status == "connecting" and not self._closed.is_set():
             time.sleep(_POLL_SECONDS)
         if self._client.status != "running":
             raise ClusterError(
                 "the cluster's scheduler has ended, or could not be reached for "
-                f"{_RECONNECT_SECONDS // 60} minutes; once it runs, run the command again to resume"
+                f"{_RECONNECT_SECONDS // 60} minutes; restart it, then repeat the command to resume"
             )
 
     def watch(self, say: Callable[[str], object]) -> None:
-        """Say what a command waits for, until ``shutdown``."""
+        """Report why a command waits, until ``shutdown``."""
         was = ""
         while not self._closed.wait(_LOOK_SECONDS):
-            with suppress(Exception):  # of Dask, as the connection is lost or closed
+            with suppress(Exception):  # Dask's, when the connection is lost or closed
                 now = self._find_trouble()
                 if now != was:
                     say(now or "the cluster works again")
@@ -157,7 +157,7 @@ class ClusterExecutor(Executor):
     def _find_trouble(self) -> str:
         if self._client.status == "connecting":
             minutes = _RECONNECT_SECONDS // 60
-            return f"the scheduler cannot be reached; waiting {minutes} minutes for one there"
+            return f"the scheduler cannot be reached; waiting {minutes} minutes for it"
         return "" if self.num_workers else "no worker is left; waiting for one"
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
@@ -167,7 +167,7 @@ class ClusterExecutor(Executor):
 def _explain(error: BaseException) -> BaseException:
     if type(error).__name__ == "KilledWorker":
         return WorkerError(
-            "the workers that this was given to have died, one after another (out of memory?); "
+            "the workers that ran this task died, one after another (out of memory?); "
             "see their logs"
         )
     return error
@@ -180,7 +180,7 @@ def _explain(error: BaseException) -> BaseException:
 def open_cluster(
     settings: ClusterSettings, say: Callable[[str], object]
 ) -> Iterator[ClusterExecutor]:
-    """Connect to a cluster, or start one that ends with the block; ``say`` what is waited for."""
+    """Connect to a cluster, or start one for the block; ``say`` reports why it waits."""
     distributed = import_distributed()
     with ExitStack() as stack:
         where: Any = settings.address
@@ -196,7 +196,7 @@ def open_cluster(
         try:
             client = distributed.Client(where, timeout=_RECONNECT_SECONDS, set_as_default=False)
         except (OSError, ValueError) as error:
-            raise ClusterError(f"--cluster {settings.address}: cannot be used: {error}") from error
+            raise ClusterError(f"--cluster {settings.address}: cannot connect: {error}") from error
         stack.enter_context(client)
         _wait_for_worker(client, say)
         executor = ClusterExecutor(client)
@@ -211,10 +211,10 @@ def _check_reachable(address: str) -> None:
     host, _, port = place.rpartition(":")
     try:
         with socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS) as scheduler:
-            # A scheduler speaks first. Dask would wait for anything else, as for one that is away.
+            # A scheduler sends data first. Dask would wait for other servers as if they were down.
             if kind == "tcp" and not scheduler.recv(1):
                 raise ConnectionError("the connection was closed")
-    except (OSError, UnicodeError) as error:  # UnicodeError: no name of a host
+    except (OSError, UnicodeError) as error:  # UnicodeError: not a valid hostname
         reason = getattr(error, "strerror", None) or error
         raise ClusterError(
             f"--cluster {address}: no scheduler answers ({reason}); start one with dask scheduler, "
@@ -247,7 +247,7 @@ def _describe_environment() -> dict[str, str]:
 
 
 def _compare_environments(executor: ClusterExecutor, say: Callable[[str], object]) -> None:
-    """Say in one line what differs on workers; ClusterError: it is this program's version."""
+    """Report on one line how workers differ; raise ClusterError if the program's version does."""
     ours = _describe_environment()
     found = executor.run_everywhere(_describe_environment, and_scheduler=True)
     for worker, theirs in found.items():
@@ -259,5 +259,5 @@ def _compare_environments(executor: ClusterExecutor, say: Callable[[str], object
         if ours["transformer-cli"] != theirs["transformer-cli"]:
             raise ClusterError(f"{worker} has {differing[0]}; install the same version")
         if differing:
-            say(f"{worker} differs: {', '.join(differing)}; results may differ, too")
+            say(f"{worker} differs: {', '.join(differing)}; results may differ too")
             return

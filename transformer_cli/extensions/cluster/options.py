@@ -1,4 +1,4 @@
-"""--cluster, which has the work of a command done by a Dask cluster."""
+"""The option --cluster: a Dask cluster does a command's work."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Cluster = Annotated[
     str | None,
-    option("ADDRESS|FILE", "Dask cluster: tcp://HOST:8786, or a YAML file that names one."),
+    option("ADDRESS|FILE", "Dask cluster to use: tcp://HOST:8786, or a YAML file."),
 ]
 
 
@@ -35,12 +35,12 @@ class ClusterOptions(ExtraOptions):
     cluster: Cluster = None
 
     def fingerprint(self) -> dict[str, str]:
-        """Return nothing: the output is the same wherever it is made."""
+        """Return nothing, as the output is the same everywhere."""
         return {}
 
 
 def find_cluster(asked: str, place: Path) -> "OpenExecutor":
-    """Return what opens the cluster that an option names, whose workers see ``place``."""
+    """Return a function that opens the cluster an option names; its workers must see ``place``."""
     return partial(_open, clusters.read_cluster(asked), place)
 
 
@@ -55,13 +55,13 @@ def _open(settings: "cluster_schema.ClusterSettings", place: Path) -> Iterator["
 
 @dataclass(frozen=True)
 class TrainClusterOptions(ClusterOptions):
-    """A cluster that prepares the text of a training."""
+    """A cluster that prepares the training text."""
 
-    about = "With --cluster, the data is prepared there; the training itself runs here."
+    about = "With --cluster, the cluster prepares the text; this machine trains the model."
 
     def check(self, given: Any) -> None:
         if self.cluster is not None and given.dry_run:
-            problem = "not with --dry-run, which writes only to this machine's disk"
+            problem = "does not work with --dry-run, which writes only to this machine's disk"
             raise UsageError(f"--cluster: {problem}")
 
 
@@ -70,7 +70,7 @@ class TranslateClusterOptions(ClusterOptions):
     """A cluster that translates many files."""
 
     heading = "Hardware"
-    about = "Of many files, --cluster gives each worker one."
+    about = "With --cluster and several files, each worker translates one file at a time."
 
     def check(self, given: Any) -> None:
         if self.cluster is not None:

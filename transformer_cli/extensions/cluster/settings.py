@@ -1,4 +1,4 @@
-"""The settings of a cluster file, which ``--cluster`` names: a Dask cluster."""
+"""The settings of a cluster file for ``--cluster``, which describes a Dask cluster."""
 
 import re
 from typing import Annotated, Any, Self
@@ -9,13 +9,13 @@ from transformer_cli.config.sections import Count, Section, setting
 
 Name = Annotated[str, Field(min_length=1)]
 _ADDRESS = re.compile(r"(tcp|tls|ucx|wss?)://.+:[0-9]+")
-# As dask.utils.parse_bytes, but that a number is needed.
+# The same as dask.utils.parse_bytes, but a number is required.
 _MEMORY = re.compile(r"[0-9]+(\.[0-9]+)?(e[0-9]+)? *([kmgtp]i?)?b?", re.IGNORECASE)
-_OPTIONS = "other arguments of Dask's class, passed as they are"
+_OPTIONS = "other arguments of Dask's class, passed unchanged"
 
 
 class LocalCluster(Section):
-    """Processes of this machine (distributed.LocalCluster)."""
+    """Processes on this machine (distributed.LocalCluster)."""
 
     workers: Count = Field(description="processes")
     options: dict[str, Any] = setting({}, _OPTIONS)
@@ -24,14 +24,14 @@ class LocalCluster(Section):
 class QueueCluster(Section):
     """Jobs of a batch system, each with one worker (dask-jobqueue)."""
 
-    jobs: Count = Field(description="jobs that are submitted")
-    cores: Count = Field(description="cores of each")
-    memory: Name = Field(description="memory of each, as in 16GB")
-    gres: Name | None = setting(None, "slurm's --gres, as in gpu:1")
-    walltime: Name | None = setting(None, "time limit of each, as in 08:00:00")
+    jobs: Count = Field(description="number of jobs")
+    cores: Count = Field(description="cores per job")
+    memory: Name = Field(description="memory per job, e.g. 16GB")
+    gres: Name | None = setting(None, "slurm's --gres, e.g. gpu:1")
+    walltime: Name | None = setting(None, "time limit per job, e.g. 08:00:00")
     queue: Name | None = setting(None, "queue, or partition")
-    account: Name | None = setting(None, "account that pays")
-    python: Name | None = setting(None, "interpreter there; null: the one here")
+    account: Name | None = setting(None, "account to charge")
+    python: Name | None = setting(None, "Python there; null: the one here")
     options: dict[str, Any] = setting({}, _OPTIONS)
 
     @model_validator(mode="after")
@@ -48,14 +48,14 @@ QUEUES = {
     "lsf": "LSFCluster",
     "htcondor": "HTCondorCluster",
 }
-"""Batch systems: their keys, and the classes of dask-jobqueue."""
+"""The keys of batch systems, and the classes of dask-jobqueue."""
 
 
 class ClusterSettings(Section):
-    """A cluster: one that runs, or one that is started for a command and ended with it."""
+    """A cluster: a running one, or one that starts and ends with a command."""
 
-    address: str | None = setting(None, "a scheduler that runs, as in tcp://HOST:8786")
-    local: LocalCluster | None = setting(None, "processes of this machine")
+    address: str | None = setting(None, "a running scheduler, e.g. tcp://HOST:8786")
+    local: LocalCluster | None = setting(None, "processes on this machine")
     slurm: QueueCluster | None = setting(None, "jobs of Slurm")
     pbs: QueueCluster | None = setting(None, "jobs of PBS")
     sge: QueueCluster | None = setting(None, "jobs of Grid Engine")
@@ -72,13 +72,13 @@ class ClusterSettings(Section):
         if not given:
             raise ValueError(f"address: missing; give it, or one of {', '.join(self._kinds()[1:])}")
         if len(given) > 1:
-            raise ValueError(f"{given[1]}: {given[0]} is given, too; leave one of them out")
+            raise ValueError(f"{given[1]}: {given[0]} is also given; remove one of them")
         if self.address is not None and not _ADDRESS.fullmatch(self.address):
             found = repr(self.address)
-            raise ValueError(f"address: expected one such as tcp://HOST:8786, found {found}")
+            raise ValueError(f"address: expected e.g. tcp://HOST:8786, found {found}")
         settings = getattr(self, given[0])
         if isinstance(settings, QueueCluster) and settings.gres and given[0] != "slurm":
-            raise ValueError(f"{given[0]}.gres: is of slurm; use options.job_extra_directives")
+            raise ValueError(f"{given[0]}.gres: needs slurm; use options.job_extra_directives")
         return self
 
     @classmethod

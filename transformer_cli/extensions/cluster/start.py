@@ -1,6 +1,6 @@
 """Start a Dask cluster for one command, which other users can neither reach nor change.
 
-A certificate is made for each cluster, and its processes talk only to those that have it. Dask's
+Each cluster gets its own certificate, and its processes talk only to processes that have it. Dask's
 web servers ask for no certificate, so they are turned off.
 """
 
@@ -15,37 +15,33 @@ from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import Any
 
-from transformer_cli.base.errors import (
-    MissingExtraError,
-    TransformerCliError,
-    shorten_middle,
-)
+from transformer_cli.base.errors import MissingExtraError, TransformerCliError, shorten_middle
 from transformer_cli.base.locations import hide_credentials
 from transformer_cli.base.packages import import_extra
 from transformer_cli.extensions.cluster.settings import QUEUES, ClusterSettings, QueueCluster
 from transformer_cli.extensions.processes.spawning import block_sigint
 
 HIDDEN_PREFIX = ".transformer-cli-"
-"""How the names of temporary files in directories that workers share begin."""
+"""The prefix of temporary files in directories that workers share."""
 _NANNY = "distributed.nanny.pre-spawn-environ"
-# Workers we start: this program reports their errors, and their stderr is ours. With Dask's setting
-# of malloc, a training step takes twice the time, and its profiler takes 2 % of a core per worker.
+# For workers we start: this program reports their errors, and they share our stderr. Dask's malloc
+# setting doubles the time of a training step, and its profiler takes 2 % of a core per worker.
 _CONFIG = {
     "logging": {"distributed": "critical", "distributed.client": "critical"},
     f"{_NANNY}.DASK_LOGGING__DISTRIBUTED": "critical",
     f"{_NANNY}.MALLOC_TRIM_THRESHOLD_": None,
     "distributed.worker.profile.enabled": False,
 }
-# Arguments of schedulers and workers that turn off the dashboard and then the web server.
+# Arguments of schedulers and workers that turn off first the dashboard and then the web server.
 _NO_WEB = {"dashboard": False, "dashboard_address": "127.0.0.1:0", "preload": [__name__]}
 
 
 class ClusterError(TransformerCliError):
-    """A cluster that cannot be reached, or whose workers cannot do the work."""
+    """A cluster cannot be reached, or its workers cannot do the work."""
 
 
 def import_distributed() -> ModuleType:
-    """Import Dask's package for clusters, with our settings, which it reads as it is imported."""
+    """Import Dask's package for clusters; set our settings first, as its import reads them."""
     import_extra("dask", "cluster", "--cluster").config.set(_CONFIG)
     return import_extra("distributed", "cluster", "--cluster")
 
@@ -58,7 +54,7 @@ def _options(settings: ClusterSettings) -> dict[str, Any]:
 def start_cluster(settings: ClusterSettings) -> Iterator[Any]:
     """Start a cluster with its scheduler in this process.
 
-    It accepts only processes that have the certificate made for it.
+    It accepts only processes that have its certificate.
     """
     jobs = getattr(settings, settings.kind)
     with ExitStack() as stack:
@@ -66,17 +62,17 @@ def start_cluster(settings: ClusterSettings) -> Iterator[Any]:
             private = stack.enter_context(_private_directory(settings))
             cluster = stack.enter_context(_create(settings, private))
             if isinstance(jobs, QueueCluster):
-                # Not scale, which submits them later, and logs what goes wrong.
+                # Don't use scale, which submits jobs later, and only logs errors.
                 for _ in range(jobs.jobs):
                     cluster.worker_spec.update(cluster.new_worker_spec())
                 cluster.sync(_wait_until_submitted, cluster)
         except MissingExtraError:
             raise
-        except Exception as error:  # of any kind, as options have any value
-            with suppress(AssertionError):  # Dask's, of jobs that could not be submitted
+        except Exception as error:  # of any type, as options may have any value
+            with suppress(AssertionError):  # Dask raises it for jobs that were not submitted
                 stack.close()
             first: BaseException = error
-            while first.__cause__ is not None:  # Dask's own say that something failed
+            while first.__cause__ is not None:  # Dask's own error only says that something failed
                 first = first.__cause__
             said = hide_credentials(" ".join(str(first).split())) or type(first).__name__
             reason = shorten_middle(said, 300)
@@ -89,10 +85,10 @@ def start_cluster(settings: ClusterSettings) -> Iterator[Any]:
 
 @contextmanager
 def _private_directory(settings: ClusterSettings) -> Iterator[Path]:
-    """Make a directory for a cluster's own files, which no other user can open.
+    """Create a directory for a cluster's own files, which no other user can open.
 
-    Dask would use one in /tmp that any user may have made, and import modules from there. Other
-    machines have to see it too, so unless everything runs here, it is in the working directory.
+    Dask would use a directory in /tmp that any user may have made, and import modules from there.
+    Other machines must see it too, so it is in the working directory unless everything runs here.
     """
     where = None
     if settings.kind != "local":
@@ -104,7 +100,7 @@ def _private_directory(settings: ClusterSettings) -> Iterator[Path]:
         try:
             with dask.config.set({"temporary-directory": private}):
                 yield Path(private)
-        finally:  # once it is gone, another user might make it
+        finally:  # another user might create the directory again after its removal
             sys.path[:] = [path for path in sys.path if not path.startswith(private)]
 
 
@@ -124,13 +120,13 @@ def _create(settings: ClusterSettings, private: Path) -> Any:
     options = {
         "n_workers": settings.local.workers,
         "threads_per_worker": 1,
-        "silence_logs": "CRITICAL",  # of workers that cannot start, where _CONFIG is not read
+        "silence_logs": "CRITICAL",  # for workers that fail before they read _CONFIG
         "preload": _NO_WEB["preload"],
         **options,
         "scheduler_kwargs": _with_dashboard(scheduler),
         "security": security,
     }
-    with block_sigint():  # for the thread that starts workers, too
+    with block_sigint():  # also for the thread that starts workers
         return distributed.LocalCluster(**options)
 
 
@@ -157,7 +153,7 @@ def _create_queue(
         python=jobs.python,
         **{"local_directory": shlex.quote(str(private)), **options},
     )
-    # Dask does not quote these names in the script of a job.
+    # Quote these names, as Dask does not in the script of a job.
     security = copy(security)
     for name in ("tls_ca_file", "tls_worker_cert", "tls_worker_key"):
         setattr(security, name, shlex.quote(getattr(security, name)))
@@ -166,7 +162,7 @@ def _create_queue(
 
 
 def _write_certificate(security: Any, private: Path) -> Any:
-    """Write the certificate and its key; return a Security of Dask's that reads them."""
+    """Write the certificate and its key; return a Dask ``Security`` that reads them."""
     certificate, key = private / "certificate.pem", private / "key.pem"
     certificate.write_text(security.tls_ca_file)
     key.touch(mode=0o600)
@@ -178,7 +174,7 @@ def _write_certificate(security: Any, private: Path) -> Any:
 
 
 def _with_dashboard(options: dict[str, Any]) -> dict[str, Any]:
-    """Return a scheduler's options: with the dashboard that they ask for on 127.0.0.1, or none."""
+    """Return a scheduler's options, with a dashboard only on 127.0.0.1, if they ask for one."""
     if (address := options.get("dashboard_address")) is None:
         return {**_NO_WEB, **options, "dashboard_address": _NO_WEB["dashboard_address"]}
     return {**options, "dashboard_address": f"127.0.0.1:{str(address).rpartition(':')[2]}"}

@@ -1,4 +1,4 @@
-"""The option of ``evaluate`` that asks for COMET."""
+"""The option of ``evaluate`` for COMET."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CometOptions(EvaluateExtra):
-    """Whether COMET scores the translations too."""
+    """Whether to score translations with COMET too."""
 
     heading = "Search and scores"
-    comet: Annotated[bool, flag("COMET too, if its package is installed.", "--comet")] = False
+    comet: Annotated[
+        bool, flag("Also score with COMET, if its package is installed.", "--comet")
+    ] = False
 
     def notes(self, given: EvaluateOptions, scored: ScoredText) -> "Notes | None":
-        """Return COMET's score of a text, if it is asked for."""
+        """Return the notes with COMET's score, if it is wanted."""
         return scoring_model.load_comet(given.device, scored.pairs.tgt) if self.comet else None

@@ -1,6 +1,6 @@
-"""COMET (Rei et al. 2022): a score by a neural network, where its package is installed.
+"""COMET (Rei et al. 2022): a score by a neural network, if its package is installed.
 
-It needs an older NumPy than the one that would be installed here, so no extra brings it.
+It needs an older NumPy than this program, so no extra installs it.
 """
 
 import sys
@@ -29,10 +29,10 @@ def load_comet(device: DeviceName, references: Sequence[str]) -> "CometNotes":
             model = comet.load_from_checkpoint(comet.download_model(COMET_MODEL))
         except ModuleNotFoundError as error:
             raise _error(
-                f"needs the package unbabel-comet, and {error.name} is not installed; "
+                f"needs the package unbabel-comet, but {error.name} is not installed; "
                 "pip install unbabel-comet 'setuptools<81'"
             ) from error
-        except Exception as error:  # of many kinds, as several packages have a hand in it
+        except Exception as error:  # of many types, as several packages are involved
             reason = " ".join(str(error).split()) or type(error).__name__
             raise _error(f"{failed} ({reason}); {advice}") from error
     return CometNotes(model, references, choose_device(device).type == "cuda")
@@ -43,14 +43,14 @@ def _error(problem: str) -> MissingExtraError:
 
 
 class CometNotes(Notes):
-    """COMET's score of a text: 1 is the best."""
+    """COMET's score of a text; 1 is the best."""
 
     def __init__(self, model: Any, references: Sequence[str], on_gpu: bool) -> None:
         self._model, self._references, self._on_gpu = model, references, on_gpu
         self._samples: list[dict[str, str]] = []
 
     def look(self, number: int, src: str, found: Sequence[Translation]) -> Iterable[str]:
-        """Collect what is scored."""
+        """Collect a translation to score."""
         reference = self._references[len(self._samples)]
         self._samples.append({"src": src, "mt": found[0].text, "ref": reference})
         return ()

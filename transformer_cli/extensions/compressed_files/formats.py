@@ -19,12 +19,12 @@ _MEMBER_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Format:
-    """A format of compressed files; ``Compression`` in base/text_files.py says what methods do."""
+    """A format of compressed files; see ``Compression`` in base/text_files.py for its methods."""
 
     name: str
     load_library: Callable[[Path], tuple[Callable[[bytes], bytes], Callable[[], Any]]]
-    """Given a file's path for errors, returns what makes a whole member of bytes, and what makes
-    the decompressor of a member."""
+    """Takes a file's path for errors. Returns a function that compresses bytes into a member, and
+    one that makes a member's decompressor."""
 
     def compressor(self, path: Path) -> Callable[[bytes], bytes]:
         return self.load_library(path)[0]
@@ -39,9 +39,9 @@ class Format:
     def _decompress(
         self, path: Path, chunks: Iterator[bytes], new_member: Callable[[], Any]
     ) -> Iterator[bytes]:
-        """Yield the bytes in a file's members, one after another, a bounded number at a time.
+        """Yield the bytes of a file's members, one after another, a limited number at a time.
 
-        Python's own readers take what follows a member and is none for nothing, in xz and zstd.
+        Python's own readers for xz and zstd ignore invalid data after a member.
         """
         data, is_empty = b"", True
         while True:
@@ -54,12 +54,12 @@ class Format:
             while not member.eof:
                 try:
                     text = member.decompress(data, _CHUNK_BYTES)
-                except Exception as error:  # each library has its own
+                except Exception as error:  # each library has its own errors
                     raise self._damage_error(path, str(error)) from error
                 if has_ended and not text and not member.eof:
                     raise self._damage_error(path, "it ends too early")
                 yield text
-                # zlib returns what it has not read yet, and the others keep it.
+                # zlib returns the data it has not read yet, and the others keep it.
                 data = getattr(member, "unconsumed_tail", b"")
                 if not data and getattr(member, "needs_input", True) and not member.eof:
                     data = next(chunks, b"")
@@ -69,12 +69,12 @@ class Format:
     def _damage_error(self, path: Path, reason: str) -> CorpusError:
         return CorpusError(
             f"{path}: damaged or cut-off {self.name} file ({reason}); get it again, or "
-            f"take {path.suffix} off its name if it is plain text"
+            f"remove {path.suffix} from its name if it is plain text"
         )
 
 
 def _load_zlib(path: Path) -> tuple[Callable[[bytes], bytes], Callable[[], Any]]:
-    # No time in it, so that the same text is the same bytes.
+    # Store no time, so that the same text gives the same bytes.
     return partial(gzip.compress, mtime=0), partial(zlib.decompressobj, wbits=31)
 
 
@@ -99,9 +99,9 @@ def _load_zstd(path: Path) -> tuple[Callable[[bytes], bytes], Callable[[], Any]]
             f"{path}: .zst needs the package backports.zstd, which is not installed; "
             "pip install backports.zstd"
         ) from error
-    # As the zstd program does; the library alone would leave the checksum out.
+    # Like the zstd program; the library alone would omit the checksum.
     compress = partial(zstd.compress, options={zstd.CompressionParameter.checksum_flag: 1})
-    # Windows of up to 2 GiB, as `zstd --long=31` makes them.
+    # Windows of up to 2 GiB, as in files from `zstd --long=31`.
     windows = {zstd.DecompressionParameter.window_log_max: 31}
     return compress, partial(zstd.ZstdDecompressor, options=windows)
 
@@ -112,7 +112,7 @@ ZSTD = Format("zstd", _load_zstd)
 
 
 class _Chunks(io.RawIOBase):
-    """A file whose bytes come in chunks, made of those of another file."""
+    """A file with bytes from an iterator of chunks, which reads another file."""
 
     def __init__(self, file: io.RawIOBase, chunks: Iterator[bytes]) -> None:
         self._file = file
@@ -139,7 +139,7 @@ class _Chunks(io.RawIOBase):
 
 
 class _Members(io.FileIO):
-    """A file of which each write makes a member."""
+    """A file in which each write makes a member."""
 
     def __init__(self, path: Path, compress: Callable[[bytes], bytes]) -> None:
         super().__init__(path, "w")

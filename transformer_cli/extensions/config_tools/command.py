@@ -17,10 +17,10 @@ with lazy_imports():
 
 
 def print_schema() -> None:
-    """Print the JSON Schema of configuration files.
+    """Print the JSON Schema of config files.
 
-    Editors that run the YAML language server complete and check files by it, if a file's
-    first line is `# yaml-language-server: $schema=schema.json`, with the path from that file.
+    Editors with the YAML language server use it to complete and check files that begin with
+    `# yaml-language-server: $schema=schema.json`; the path is relative to that file.
 
     \b
     Example:
@@ -33,10 +33,10 @@ def show(
     config: Annotated[Path, argument("CONFIG", "YAML file, or a run directory.")],
     set_: options.Set = None,
 ) -> None:
-    """Show every setting, and where its value comes from.
+    """Show every setting and where it was set.
 
-    Prints a YAML configuration with bases and defaults resolved. The comment on each line gives the
-    value's origin: file and line, --set or default; and the base's value that it replaces, if any.
+    A comment on each line names the origin: file and line, --set, or default. If the setting
+    overrides a value from a base file, the comment shows that value too.
 
     \b
     Example:
@@ -45,7 +45,7 @@ def show(
     """
     if config.is_dir():
         run = directory.RunDirectory(config)
-        run.load_config()  # or it is no run
+        run.load_config()  # raises if it is not a run
         run.check_not_exported()
         config = run.config
     settings, root = yaml.load_settings(config, set_ or [])

@@ -1,8 +1,7 @@
-"""The JSON Schema of configuration files, by which editors complete and check them.
+"""The JSON Schema of config files, with which editors complete and check them.
 
-It is draft 7 with nothing referred to, since that is what all editors understand. A file that
-builds on another may leave out what that one says, so what must be there is asked of files without
-a base.
+It is draft 7 without references, as all editors understand that. A file with a base may leave out
+settings that the base has, so only files without a base must have the required settings.
 """
 
 import json
@@ -12,15 +11,14 @@ from transformer_cli.config.schema import Config
 from transformer_cli.config.setting_tree import BASE
 
 Schema = dict[str, Any]
-_MARKS = ("may_change", "may_differ")
+_MARKS = ("may_change", "may_differ", "option")
 BASE_MEANS = (
-    "YAML file whose settings this one changes or adds to; its path starts from this file's "
-    "directory. Sections are merged key by key, one of another kind and lists are replaced"
+    "YAML file whose settings this one changes or adds to; its path is relative to this file"
 )
 
 
 def schema_text() -> str:
-    """Return what ``transformer-cli config schema`` prints."""
+    """Return the output of ``transformer-cli config schema``."""
     whole = inline_schema()
     base = {"title": BASE, "type": "string", "minLength": 1, "description": BASE_MEANS}
     schema = {
@@ -39,8 +37,8 @@ def schema_text() -> str:
 def inline_schema() -> Schema:
     """Return every setting in one tree: unions of kinds as ``anyOf``, ``required`` everywhere.
 
-    Each has its dotted key as its title, which editors show on hover; paths have the format "path".
-    There is no ``base``.
+    The title of each setting is its dotted key, which editors show on hover. Paths have the format
+    "path". There is no ``base``.
     """
     schema = Config.model_json_schema()
     return _inline(schema, schema["$defs"], "")
@@ -50,7 +48,7 @@ def _inline(part: Schema, definitions: dict[str, Schema], title: str) -> Schema:
     """Return pydantic's schema of one type without references."""
     if "$ref" in part:
         part = {**definitions[part["$ref"].rpartition("/")[2]], **part}
-    if "anyOf" in part:  # what may be null; no other setting takes more than one type
+    if "anyOf" in part:  # a setting that may be null; no other one takes more than one type
         part = _or_null(part, definitions)
     left_out = ("$ref", "$defs", "title", "oneOf", "discriminator", "prefixItems")
     made: Schema = {"title": title} if title else {}
@@ -61,7 +59,7 @@ def _inline(part: Schema, definitions: dict[str, Schema], title: str) -> Schema:
         made["anyOf"] = [_inline(kind, definitions, title) for kind in part["oneOf"]]
     if "properties" in part:
         if made.get("default") is not None:
-            made.pop("default")  # those of its settings say the same
+            made.pop("default")  # the defaults of its settings say the same
         made["properties"] = {
             name: _inline(part["properties"][name], definitions, f"{title}.{name}".strip("."))
             for name in sorted(part["properties"], key=lambda name: name != "kind")
@@ -94,7 +92,7 @@ def _or_null(part: Schema, definitions: dict[str, Schema]) -> Schema:
 
 
 def _without_required(part: Any) -> Any:
-    """Return a schema that asks for no key, except in lists, which have no base."""
+    """Return a schema that requires no keys, except in lists, which have no base."""
     if isinstance(part, list):
         return [_without_required(below) for below in part]
     if not isinstance(part, dict):
@@ -107,7 +105,7 @@ def _without_required(part: Any) -> Any:
 
 
 def _demands(part: Schema) -> Schema:
-    """Return what a schema asks for, and of which kinds: what ``_without_required`` leaves out."""
+    """Return a schema of only the requirements that ``_without_required`` drops."""
     made: Schema = {key: part[key] for key in ("const", "required") if key in part}
     demands = {name: _demands(below) for name, below in part.get("properties", {}).items()}
     made["properties"] = {name: demand for name, demand in demands.items() if demand}

@@ -1,4 +1,4 @@
-"""Where settings were written, for people who read them: file and line, and what each replaced."""
+"""Where settings were written: file and line, and the values they replaced."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ from transformer_cli.config.sections import Section, extend_fully
 from transformer_cli.config.yaml import SET, dump_settings
 
 _WIDEST = 40
-"""Columns of a line that the comments next to it make room for; those of wider ones stand out."""
+"""The width of a line up to which comments are aligned; those after wider lines stick out."""
 
 
 @dataclass(frozen=True)
 class Written:
-    """A value of a setting, as YAML has it, and where it was written."""
+    """A setting's value in a YAML file or --set, and its place."""
 
     value: object
-    source: str  # a file's path as it was given, or "--set"
+    source: str  # a file's path as given, or "--set"
     line: int  # from 1; 0 with "--set"
 
     def __str__(self) -> str:
@@ -29,7 +29,7 @@ class Written:
 
 
 Origins = dict[str, Annotated[tuple[Written, ...], Field(min_length=1)]]
-"""By dotted key: what counts, then what bases have said, the nearest first; defaults have none."""
+"""By dotted key: the current value, then replaced ones, the latest first; defaults have none."""
 
 
 def find_origins(config: Config, root: tree.Node) -> Origins:
@@ -40,12 +40,12 @@ def find_origins(config: Config, root: tree.Node) -> Origins:
 
 
 def _history(latest: tree.Node) -> Iterator[Written]:
-    """Yield where a setting's value was written, and the values that it replaced."""
+    """Yield the place of a setting's value, and the values it replaced."""
     node: tree.Node | None = latest
     while node is not None:
-        # The place of a --set is the whole of it, key and value.
+        # The place of a --set is its whole text, key and value.
         source = node.place.source if node.place.line else SET
-        # What the command line has said before is of no more interest.
+        # Earlier values on the command line do not matter any more.
         if node is latest or source != SET:
             yield Written(tree.values(node), source, node.place.line)
         node = node.replaced
@@ -69,7 +69,7 @@ def annotate(config: Config, origins: Origins) -> str:
 
 
 def _dump_fully(section: Section) -> dict[str, Any]:
-    """Return all settings as YAML has them, with the keys that installed extensions add."""
+    """Return all settings in their YAML form, with the keys that installed extensions add."""
     given = {key: getattr(section, key) for key in section.model_fields_set}
     whole = extend_fully(type(section)).model_validate(given)
     dumped = whole.model_dump(mode="json")
@@ -85,5 +85,5 @@ def _comment(value: object, *history: Written) -> str:
     if replaced and replaced[0].value != value:
         instead_of = tree.shorten(as_yaml(replaced[0].value))
         text += f", instead of {instead_of} in {replaced[0]}"
-    # A file's name may have anything in it.
+    # A filename may contain any character.
     return "".join(character if character.isprintable() else "?" for character in text)

@@ -1,9 +1,9 @@
-"""Terms in training: what the target says for some words of a source takes their place there.
+"""Terms in training: some words of a source are replaced by their translation in the target.
 
-So a model learns to keep to terms (Dinu et al. 2019), which stand between marks: 'Ein ⟨term⟩
-package ⟨end⟩ fehlt'. Where the source's words stood there, too, a model that knows them would go on
-to translate them as it always does. Which words go together is found by aligning a pair's tokens:
-which token translates which is learned by IBM model 1 (Brown et al. 1993) in both directions.
+This teaches a model to use given terms (Dinu et al. 2019). They stand between marks: 'Ein ⟨term⟩
+package ⟨end⟩ fehlt'. The original source words are left out, because a model that sees them would
+translate them as usual. Aligning a pair's tokens shows which words correspond; IBM model 1 (Brown
+et al. 1993), in both directions, learns which token translates which.
 """
 
 import re
@@ -17,20 +17,20 @@ from transformer_cli.data.store import EncodedStore, EncodedText, TokenArray
 from transformer_cli.extensions.constraints.reserved import ReservedTokenizer
 from transformer_cli.extensions.verbatim.characters import SPACELESS
 
-MOST_WORDS = 3  # of a term; its translation may have one more
-_MOST_TERMS = 3  # of a line
-# The most frequent tokens that words begin with: 'the' and 'of' neither begin nor end a term.
+MOST_WORDS = 3  # in a term; its translation may have one more
+_MOST_TERMS = 3  # in a line
+# The most frequent tokens that start words: 'the' and 'of' neither begin nor end a term.
 _FREQUENT = 25
-# Of a token: a word begins with it.
+# Matches a token that starts a word.
 _BEGINNING = re.compile(f"▁|[{SPACELESS}]")
-# Share of the translations, of those that begin a line with a capital: most are not written with
-# one in a list of terms.
+# The share of capitalized translations at the start of a line to lowercase, as most terms in a list
+# are not capitalized.
 _LOWERED = 0.5
 _ITERATIONS = 5  # of IBM model 1
 _MOST_PLACES = 8_000_000
-"""Pairs of a source and a target token of one sentence that are learned from: 0.5 GB meanwhile."""
-_LONGEST = 60  # tokens of a side that is learned from
-_LEAST = 1e-3  # smaller probabilities are left out
+"""The number of source and target token combinations to learn from; learning takes 0.5 GB."""
+_LONGEST = 60  # tokens on a side of a pair to learn from
+_LEAST = 1e-3  # smaller probabilities are dropped
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class InlineTerms:
     max_length: int
 
     def __call__(self, text: EncodedText, seed: int) -> EncodedText:
-        """Return the same pairs, with terms that are drawn with ``seed``."""
+        """Return the same pairs with terms drawn with ``seed``."""
         random = np.random.Generator(np.random.PCG64(seed))
         is_drawn = (random.random(len(text)) < self.share).tolist()
         sources: list[list[int]] = []
@@ -56,7 +56,7 @@ class InlineTerms:
     def _put_terms(
         self, src: np.ndarray, tgt: np.ndarray, random: np.random.Generator
     ) -> list[int]:
-        """Return a source with one to three of its phrases translated, if there are any."""
+        """Return a source with one to three of its phrases translated, if it has any."""
         phrases: list[tuple[slice, slice]] = []
         most = int(random.integers(1, _MOST_TERMS + 1))
         for own, translation in self.find_phrases(src, tgt, random):
@@ -77,7 +77,7 @@ class InlineTerms:
     def _encode_alone(
         self, ids: list[int], begins_line: bool, random: np.random.Generator
     ) -> list[int]:
-        """Return the ids of a translation by itself, as ``translate`` encodes it."""
+        """Return the ids of a translation encoded by itself, as ``translate`` does."""
         text = self.tokenizer.decode(ids)
         if begins_line and text[1:].islower() and random.random() < _LOWERED:
             text = text[:1].lower() + text[1:]
@@ -86,9 +86,9 @@ class InlineTerms:
     def find_phrases(
         self, src: np.ndarray, tgt: np.ndarray, random: np.random.Generator
     ) -> Iterator[tuple[slice, slice]]:
-        """Yield words of a source and their translations, in a random order.
+        """Yield words of a source and their translations, in random order.
 
-        These are phrases as of Koehn et al. 2003: no link of either direction leads out of one.
+        They are phrases in the sense of Koehn et al. 2003: no alignment link leaves them.
         """
         to_src, to_tgt = self.lexicon.align(src, tgt)
         tgt_edges = self._edges(tgt)
@@ -111,9 +111,9 @@ class InlineTerms:
                 yield own, found
 
     def _draw_words(self, src: np.ndarray, random: np.random.Generator) -> Iterator[slice]:
-        """Yield one to three neighbouring words each, in a random order.
+        """Yield one to three neighbouring words at a time, in random order.
 
-        The first and the last are rare, and no sign and no slot is between them.
+        The first and last words are rare, with no punctuation or slot between them.
         """
         places = np.flatnonzero(self._edges(src)).tolist()
         is_word, is_rare = self._is_word[src], self._is_rare[src]
@@ -127,7 +127,7 @@ class InlineTerms:
                     yield own
 
     def _edges(self, ids: np.ndarray) -> np.ndarray:
-        """Return for each place before, between and behind tokens whether a word may end there."""
+        """Return a mask of word boundaries: before, between and after the tokens."""
         is_sign = ~self._is_word[ids]
         edges = np.ones(len(ids) + 1, bool)
         edges[1:-1] = self._begins[ids[1:]] | is_sign[1:] | is_sign[:-1]
@@ -135,17 +135,17 @@ class InlineTerms:
 
     @cached_property
     def _begins(self) -> np.ndarray:
-        """Of each id, whether a word begins with it."""
+        """Whether each id starts a word."""
         return self._by_id(lambda token: bool(_BEGINNING.match(token)))
 
     @cached_property
     def _is_word(self) -> np.ndarray:
-        """Of each id, whether it is of a word, and of no sign."""
+        """Whether each id is part of a word, not a punctuation mark."""
         return self._by_id(lambda token: token.removeprefix("▁").isalnum())
 
     @cached_property
     def _is_rare(self) -> np.ndarray:
-        """Of each id, whether it is of letters, begins a word, and is not one of the frequent."""
+        """Whether each id consists of letters, starts a word and is not among the frequent ids."""
         is_rare: np.ndarray = self._begins & self._by_id(
             lambda token: token.removeprefix("▁").isalpha()
         )
@@ -154,7 +154,7 @@ class InlineTerms:
         return is_rare
 
     def _by_id(self, judge: Callable[[str], bool]) -> np.ndarray:
-        """Return for each id what is true of its token; false for reserved ones."""
+        """Return the result of ``judge`` for each id's token; false for reserved tokens."""
         of_text = map(self.tokenizer.token, range(self.tokenizer.text_size))
         reserved = [False] * (self.tokenizer.size - self.tokenizer.text_size)
         return np.array([*map(judge, of_text), *reserved])
@@ -166,16 +166,16 @@ def _is_in(places: np.ndarray, span: slice) -> np.ndarray:
 
 
 # --- which token translates which -----------------------------------------------------------------
-# Deterministic: sums are taken in one order, by one thread.
+# Deterministic: one thread adds up numbers in a fixed order.
 
 
 @dataclass(frozen=True)
 class TranslationTable:
-    """The probability of a token, given one of the other side; sparse, by sorted keys."""
+    """The probability of a token given one of the other side; sparse, with sorted keys."""
 
     keys: np.ndarray
     probabilities: np.ndarray
-    size: int  # of both vocabularies; as the id of a given token, it stands for none at all
+    size: int  # of both vocabularies; as the id of a given token, it stands for no token
 
     @classmethod
     def learn(cls, text: EncodedText, size: int) -> "TranslationTable":
@@ -194,7 +194,7 @@ class TranslationTable:
         return cls(keys[is_kept], probabilities[is_kept], size)
 
     def align(self, given: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Return for each token of ``rows`` the place of the likeliest of ``given``; -1: none."""
+        """Return for each token of ``rows`` the place of its likeliest ``given`` token, or -1."""
         if not len(self.keys):  # all pairs were too long to learn from
             return np.full(len(rows), -1)
         wanted = np.append(given, self.size)[:, None] * self.size + rows
@@ -207,15 +207,15 @@ class TranslationTable:
 
 @dataclass(frozen=True)
 class Lexicon:
-    """What aligns the tokens of a pair, and how frequent tokens are."""
+    """Aligns the tokens of a pair, and knows how frequent tokens are."""
 
     forward: TranslationTable
     backward: TranslationTable
-    frequency: np.ndarray  # share of the source's tokens that each id has
+    frequency: np.ndarray  # the share of each id among the source's tokens
 
     @classmethod
     def learn(cls, text: EncodedText, size: int) -> "Lexicon":
-        """Learn from pairs with tokens on both sides; ``size`` is that of both vocabularies."""
+        """Learn from pairs with tokens on both sides; ``size`` is the size of both vocabularies."""
         swapped = EncodedText(text.tgt, text.src)
         counts = np.bincount(text.src.ids, minlength=size)
         frequency = counts / max(1, counts.sum())
@@ -224,12 +224,12 @@ class Lexicon:
         )
 
     def align(self, src: np.ndarray, tgt: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the place of each target token's source token, and the reverse; -1: none."""
+        """Return the place of each target token's source token, and the reverse; -1 for none."""
         return self.forward.align(src, tgt), self.backward.align(tgt, src)
 
 
 def sample_pairs(store: EncodedStore) -> EncodedText:
-    """Return the short pairs of as many pages, evenly spread, as a lexicon has room for."""
+    """Return the short pairs of evenly spaced pages, as many as a lexicon can learn from."""
     places = 0.0
     for lengths in store.read_lengths():
         src, tgt = (np.minimum(side, _LONGEST).astype(float) for side in lengths)
@@ -245,13 +245,13 @@ def sample_pairs(store: EncodedStore) -> EncodedText:
 
 
 def _cross(text: EncodedText, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return each target token with each source token of its pair, and with none.
+    """Return each target token with each source token of its pair, and with no token.
 
-    Source tokens, target tokens, and how many of them there are for each place in the target.
+    The result has the source tokens, the target tokens, and their count for each target place.
     """
     src_lengths, tgt_lengths = text.lengths
     ends = np.cumsum(src_lengths)
-    ids = np.insert(text.src.ids.astype(np.int64), ends, size)  # none, behind each source
+    ids = np.insert(text.src.ids.astype(np.int64), ends, size)  # no token, after each source
     starts = ends - src_lengths + np.arange(len(ends))
     counts = np.repeat(src_lengths + 1, tgt_lengths)
     first = np.repeat(starts, tgt_lengths)

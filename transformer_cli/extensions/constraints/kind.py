@@ -1,6 +1,6 @@
-"""The codec of reserved tokens, as tokenizer.json records it; a ``CodecKind``."""
+"""The codec of reserved tokens, a ``CodecKind``, and its record in tokenizer.json."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from transformer_cli.data.batches import Augmentation
     from transformer_cli.data.store import EncodedStore
 
-_TAG = r"^[A-Za-z0-9_-]{1,32}$"  # what the settings of sources take for a tag
+_TAG = r"^[A-Za-z0-9_-]{1,32}$"  # the form of tags in the settings of sources
 
 
 class ReservedRecord(BaseModel):
-    """What reserved tokens stand for: placeholders, tags in the order of their ids, terms."""
+    """The meaning of reserved tokens: placeholders, tags in the order of their ids, terms."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -31,14 +31,14 @@ class ReservedRecord(BaseModel):
 def make_record(
     protect: Sequence[Group], tags: Sequence[str] = (), has_terms: bool = False
 ) -> dict[str, Any]:
-    """Return the record of placeholders, of which each counts once, sorted tags, and terms."""
+    """Return the record of placeholders without repetitions, sorted tags, and terms."""
     groups = [group for group in GROUPS if group in protect]
     record = ReservedRecord(protect=groups, tags=list(tags), terms=has_terms)
     return record.model_dump(mode="json", exclude_defaults=True)
 
 
 class ReservedKind:
-    """Tells what reserved tokens a configuration asks for, and adds them to tokenizers."""
+    """Finds the reserved tokens that a config needs, and adds them to tokenizers."""
 
     def describe(self, config: Config) -> dict[str, Any]:
         sources = registry.entries("mixing").values()
@@ -61,13 +61,13 @@ class ReservedKind:
         there, asked = map(ReservedRecord.model_validate, (record, wanted))
         if asked.terms and not there.terms:
             raise ValueError(
-                "has no marks of terms, and a vocabulary cannot grow; leave out data.terms"
+                "has no marks for terms, and a vocabulary cannot grow; remove data.terms"
             )
         if missing := [tag for tag in asked.tags if tag not in there.tags]:
             known = f"only {', '.join(there.tags)}" if there.tags else "none"
             raise ValueError(
-                f"has no tag '{missing[0]}', but {known}; a vocabulary cannot grow, so leave "
-                "the tag out of the sources"
+                f"has no tag '{missing[0]}', but {known}; a vocabulary cannot grow, so remove "
+                "the tag from the sources"
             )
 
     def text_to_learn(self, record: dict[str, Any], src: Lines, tgt: Lines) -> tuple[Lines, Lines]:
@@ -88,12 +88,12 @@ class ReservedKind:
 KIND = ReservedKind()
 
 
-def build_inline_terms(
+def find_changes(
     config: Config, tokenizers: Tokenizers, store: "EncodedStore"
-) -> "Augmentation | None":
-    """Return what puts terms into sources; None: ``data.terms`` asks for none."""
-    if not find_terms(config.data):
-        return None
+) -> Iterator[tuple[str, "Augmentation"]]:
+    """Yield the augmentation that puts terms into sources, if ``data.terms`` sets a share."""
+    if not (share := find_terms(config.data)):
+        return
     from transformer_cli.extensions.constraints.inline_terms import (
         InlineTerms,
         Lexicon,
@@ -103,4 +103,4 @@ def build_inline_terms(
 
     assert isinstance(tokenizers, ReservedTokenizers)
     lexicon = Lexicon.learn(sample_pairs(store), tokenizers.src.size)
-    return InlineTerms(tokenizers.src, lexicon, find_terms(config.data), config.training.max_length)
+    yield "words", InlineTerms(tokenizers.src, lexicon, share, config.training.max_length)

@@ -1,4 +1,4 @@
-"""What there is to say about placeholders and terms in translations."""
+"""Notes about placeholders and terms in translations."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
@@ -11,9 +11,9 @@ from transformer_cli.inference.translation import Notes, Translation
 
 
 class ReservedNotes(Notes):
-    """Notes lines whose placeholders differ from their translation's, and that have lost terms.
+    """Notes lines whose translation has other placeholders or lacks terms.
 
-    ``find_lost`` returns how many terms a line has, and which its translation has not.
+    ``find_lost`` returns how many terms a line has, and the terms its translation lacks.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Options of ``translate`` and ``evaluate``: a tag before sources, and terms to keep to."""
+"""Options of ``translate`` and ``evaluate``: a tag before sources, and terms to use."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,16 +11,18 @@ from transformer_cli.cli.options import prefix_errors
 
 @dataclass(frozen=True)
 class ConstraintOptions(ExtraOptions):
-    """What translations keep to."""
+    """The tag and the terms that translations use."""
 
     heading = "Terms and memory"
     tag: Annotated[
-        str | None, option("NAME", "Put this tag of the training data before lines.")
+        str | None, option("NAME", "Put this tag, one of the training data, before each line.")
     ] = None
-    terms: Annotated[Path | None, option("FILE", "Terms to keep to, TSV.", marks=("reads",))] = None
+    terms: Annotated[Path | None, option("FILE", "TSV file of terms to use.", marks=("reads",))] = (
+        None
+    )
 
     def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
-        """Return a translator whose tokenizers put the tag before sources and keep to the terms."""
+        """Return a translator with tokenizers that add the tag and use the terms."""
         if self.tag is None and self.terms is None:
             return translator
         from transformer_cli.extensions.constraints import reserved, terms_file
@@ -39,10 +41,10 @@ class ConstraintOptions(ExtraOptions):
 
 @dataclass(frozen=True)
 class EvaluateConstraintOptions(ConstraintOptions):
-    """The same for ``evaluate``, whose splits have tags of their own."""
+    """The same options for ``evaluate``, whose splits have their own tags."""
 
     def check(self, given: Any) -> None:
         if self.tag is not None and given.src is None:
             raise UsageError(
-                "evaluate: --tag is for --src and --ref; the lines of a split have theirs"
+                "evaluate: --tag is for --src and --ref; the lines of a split have their own tags"
             )

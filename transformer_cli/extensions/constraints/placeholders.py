@@ -1,4 +1,4 @@
-"""How the placeholders that ``tokenizer.protect`` lists differ in a line and its translation."""
+"""Compare the placeholders of ``tokenizer.protect`` in a line and its translation."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -7,9 +7,9 @@ from transformer_cli.extensions.verbatim.verbatim_parts import Group, find_verba
 
 
 def compare_placeholders(src: str, tgt: str, protect: Collection[Group]) -> str:
-    """Return how the placeholders of two lines differ, as in "without '%s', with '% s'".
+    """Return how the placeholders of two lines differ, e.g. "without '%s', with '% s'".
 
-    Nothing if they are the same. One that is twice in a line has to be twice in the other.
+    Return '' if they are the same. Repeated placeholders must be repeated equally often.
     """
     if not protect:
         return ""

@@ -1,11 +1,11 @@
-"""Placeholders of a line, such as '%s', '{name}' or '<b>', and the reserved tokens for them.
+"""Placeholders of a line, e.g. '%s', '{name}' or '<b>', and reserved tokens for them.
 
-A placeholder is the same in a line's translation. Reserved tokens are ids behind a tokenizer's own,
-which no text is encoded to: slots stand for placeholders, on both sides. The joiner says that there
-is no white space between its neighbours, one of which is a slot. Tags stand before a source, as
-data of their kind had them in training. Marks stand around what a translation has to say for a
-term, which takes the term's place in a source: 'Ein ⟨term⟩ package ⟨end⟩ fehlt'. Both sides have
-all of them, so that vocabularies that were equal stay equal.
+A placeholder is the same in a line and its translation. Reserved tokens are ids after a tokenizer's
+own; no text is encoded as them. Slots stand for placeholders, on both sides. The joiner means that
+there is no white space between a slot and its neighbour. Tags stand before a source sentence, as in
+training data of their kind. Marks enclose the required translation of a term, which replaces the
+term in a source: 'Ein ⟨term⟩ package ⟨end⟩ fehlt'. Both sides have all reserved tokens, so that
+equal vocabularies stay equal.
 """
 
 from collections import Counter
@@ -15,29 +15,21 @@ from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
 from transformer_cli.base.errors import UsageError, did_you_mean
-from transformer_cli.extensions.constraints.placeholders import (
-    compare_placeholders,
-)
+from transformer_cli.extensions.constraints.placeholders import compare_placeholders
 from transformer_cli.extensions.constraints.search_again import ReservedReviser
 from transformer_cli.extensions.constraints.terms import Term, TermList
 from transformer_cli.extensions.corpora.tagged_line import TaggedLine
 from transformer_cli.extensions.verbatim.verbatim_parts import Group, VerbatimPart, find_verbatim
 from transformer_cli.text.lines import has_words
-from transformer_cli.text.protocol import (
-    EncodedSource,
-    Lines,
-    StreamedLines,
-    Tokenizer,
-    Tokenizers,
-)
+from transformer_cli.text.protocol import EncodedSource, Lines, StreamedLines, Tokenizer, Tokenizers
 
-SLOTS = 16  # different placeholders of a line that are protected; further ones stay text
+SLOTS = 16  # protected placeholders in a line, without repetitions; further ones stay text
 
 
 class TextPart(NamedTuple):
     """A part of a line, without the white space around it.
 
-    ``slot`` is the number of the slot that stands for it, from 0; None: it is plain text.
+    ``slot`` is the number of the slot that stands for it, from 0; None for plain text.
     ``is_joined``: there is no white space between it and the part before.
     """
 
@@ -64,9 +56,9 @@ def split_parts(
 
 
 class ReservedTokenizer(Tokenizer):
-    """A tokenizer with reserved ids behind those of another: joiner, slots, tags, marks of terms.
+    """A tokenizer with reserved ids after those of another: joiner, slots, tags, marks of terms.
 
-    ``term_marks``, if any, are before and behind the translation of a term.
+    ``term_marks``, if any, stand before and after the translation of a term.
     """
 
     def __init__(
@@ -106,17 +98,17 @@ class ReservedTokenizer(Tokenizer):
         return self._base.encode(line)
 
     def mark_terms(self, text: str, terms: TermList) -> tuple[list[int], list[str]]:
-        """Return the ids of text with its terms' translations in their place, between marks.
+        """Return the ids of a text in which translations between marks replace terms.
 
-        And a token for each: of a translation, the first is what it stands for in the text, and
-        others, as those of marks, are empty.
+        Also return a token for each id. The first token of a translation is the replaced text;
+        its other tokens and those of marks are empty.
         """
         found = terms.find(text)
         cuts = [0, *(cut for each in found for cut in (each.start, each.end)), len(text)]
         whole = self._base.encode(text)
         heads = [self._base.encode(text[:cut].rstrip()) for cut in cuts]
         if all(whole[: len(head)] == head for head in heads):
-            # Subwords stay what they are without terms, as in training.
+            # Keep the same subwords as without terms, as in training.
             parts = [whole[len(start) : len(end)] for start, end in pairwise(heads)]
         else:
             parts = [self._base.encode(text[start:end]) for start, end in pairwise(cuts)]
@@ -135,7 +127,7 @@ class ReservedTokenizer(Tokenizer):
     def encode_parts(
         self, parts: Iterator[TextPart], terms: TermList | None = None
     ) -> Iterator[tuple[str, list[int]]]:
-        """Yield the ids of each part, and of the joiners between them, with their text."""
+        """Yield the text and ids of each part, and of the joiners between them."""
         is_first = has_space = True
         for part in parts:
             if part.slot is not None:
@@ -153,7 +145,7 @@ class ReservedTokenizer(Tokenizer):
             is_first = has_space = False
 
     def count_slots(self, ids: Sequence[int]) -> Counter[int]:
-        """Return how often each slot is among ids, by its number from 0."""
+        """Return how often each slot occurs among ids, by its number from 0."""
         first = self._slot_ids.start
         return Counter(number - first for number in ids if number in self._slot_ids)
 
@@ -165,7 +157,7 @@ class ReservedTokenizer(Tokenizer):
         return self._base.token(number) if number < size else self._names[number - size]
 
     def part_tokens(self, text: str, ids: Sequence[int], terms: TermList | None) -> list[str]:
-        """Return the tokens of what ``encode_parts`` yields, given the same terms."""
+        """Return the tokens of a part from ``encode_parts`` with the same terms."""
         if ids[0] in self._slot_ids or ids[0] == self._joiner_id:
             return [text]
         if terms is None:
@@ -178,9 +170,9 @@ class ReservedTokenizer(Tokenizer):
         return [self._base.token(n) if n < size else filled.get(n, "") for n in ids]
 
     def detokenize(self, ids: Sequence[int], tokens: Sequence[str]) -> str:
-        """Return the text of ids; the tokens of slots, if given, are what they are written as.
+        """Return the text of ids; ``tokens``, if given, have the text of slots.
 
-        Runs of text and slots are joined by spaces, and without where there is the joiner.
+        Runs of text and slots are joined by spaces, or by nothing at a joiner.
         """
         pieces: list[str] = []
         is_joined = True
@@ -200,7 +192,7 @@ class ReservedTokenizer(Tokenizer):
         return "".join(pieces)
 
     def _runs(self, ids: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """Yield where runs of text begin and end; each reserved id is a run of its own."""
+        """Yield the start and end of each run of text; each reserved id is its own run."""
         place = 0
         for is_text, run in groupby(ids, lambda number: number < self._base.size):
             length = sum(1 for _ in run)
@@ -213,8 +205,8 @@ class ReservedTokenizer(Tokenizer):
 class ReservedTokenizers(Tokenizers):
     """Both sides' tokenizers, with reserved tokens.
 
-    ``protect`` are the placeholders that slots stand for. ``tag`` stands before each source, and
-    translations have to keep to ``terms``; None: there is none.
+    ``protect`` lists the placeholders that slots stand for. ``tag`` stands before each source
+    sentence, and translations must use ``terms``; None: there is none.
     """
 
     src: ReservedTokenizer
@@ -263,11 +255,11 @@ class ReservedTokenizers(Tokenizers):
 
     @property
     def has_terms(self) -> bool:
-        """Return whether there are marks for the terms of a source."""
+        """Whether there are marks for the terms of a source."""
         return bool(self.src.term_marks)
 
     def tag_id(self, tag: str) -> int:
-        """Return the id of a tag; UsageError: there is none of this name."""
+        """Return the id of a tag; raise UsageError if there is no such tag."""
         if not self.tags:
             super().tagged(tag)
         if tag not in self.tags:
@@ -297,9 +289,9 @@ class ReservedTokenizers(Tokenizers):
         return src_ids, tgt_ids
 
     def encode_source(self, line: str) -> EncodedSource:
-        """Return the ids of a source alone; all placeholders are slots.
+        """Return the ids of a source alone, with all placeholders as slots.
 
-        Terms' translations stand between marks where there are any, or else are in slots.
+        Translations of terms stand between marks if the model has them, and in slots otherwise.
         """
         parts, slots = self._split_source(line)
         ids = _ids(self.src.encode_parts(parts, self._inline_terms))
@@ -307,11 +299,11 @@ class ReservedTokenizers(Tokenizers):
 
     @property
     def _inline_terms(self) -> TermList | None:
-        """The terms that stand between marks."""
+        """The terms to put between marks."""
         return self.terms if self.src.term_marks else None
 
     def _split_source(self, line: str) -> tuple[Iterator[TextPart], dict[str, int]]:
-        """Return a source's parts, and its slots: placeholders, and terms if these are slots."""
+        """Return a source's parts, and its slots: placeholders, and terms without marks."""
         found = find_verbatim(line, self.protect)
         if self.terms is not None and not self.src.term_marks:
             terms = self.terms.find(line, ((start, end) for _, start, end in found))
@@ -326,9 +318,9 @@ class ReservedTokenizers(Tokenizers):
         return _ids(self.tgt.encode_parts(split_parts(prefix, placeholders, slots)))
 
     def source_tokens(self, source: EncodedSource, ids: Sequence[int]) -> list[str]:
-        """Return the tokens of a source; those of slots are their text in the line.
+        """Return the tokens of a source; the tokens of slots are their text in the line.
 
-        Those of tags are empty; for those of terms, see ``mark_terms``.
+        The tokens of tags are empty; see ``mark_terms`` for the tokens of terms.
         """
         inline = self._inline_terms
         parts = self.src.encode_parts(self._split_source(source.line)[0], inline)
@@ -339,15 +331,15 @@ class ReservedTokenizers(Tokenizers):
         return ["" if number in tags else next(tokens) for number in ids]
 
     def has_words(self, line: str) -> bool:
-        """Return whether a line has letters outside placeholders, or terms."""
+        """Return whether a line has terms, or letters outside placeholders."""
         return has_words(line) or bool(self.find_lost(line, "")[0])
 
     def find_lost(
         self, src: str, tgt: str, left_out: Iterable[tuple[int, int]] = ()
     ) -> tuple[int, list[Term]]:
-        """Return how many terms a source has, and those that its translation has not.
+        """Return how many terms a source has, and the terms its translation lacks.
 
-        What is in placeholders, or in spans that are left out, is no term.
+        Text in placeholders and in ``left_out`` spans does not count as a term.
         """
         if self.terms is None:
             return 0, []
@@ -373,12 +365,12 @@ class ReservedTokenizers(Tokenizers):
 
 
 def with_terms(tokenizers: Tokenizers, terms: TermList) -> "ReservedTokenizers":
-    """Return tokenizers that keep to terms; UsageError: the model has not learned to."""
+    """Return tokenizers that use terms; raise UsageError if the model has not learned to."""
     if isinstance(tokenizers, ReservedTokenizers) and (tokenizers.has_terms or tokenizers.protect):
         return replace(tokenizers, terms=terms)
     raise UsageError(
-        "the model has learned neither terms nor placeholders; train one with data.terms: 0.3, or "
-        "with tokenizer.protect"
+        "the model has learned neither terms nor placeholders; train a model with data.terms: 0.3 "
+        "or with tokenizer.protect"
     )
 
 
@@ -388,7 +380,7 @@ def protected_by(tokenizers: Tokenizers) -> tuple[Group, ...]:
 
 
 def without_slots(src: Lines, tgt: Lines, protect: Sequence[Group], side: int) -> StreamedLines:
-    """Return one side of a text, 0 or 1, without what slots stand for: what is encoded as text."""
+    """Return one side of a text, 0 or 1, without the placeholders that become slots."""
 
     def read() -> Iterator[str]:
         for pair in zip(src, tgt, strict=True):
@@ -401,7 +393,7 @@ def without_slots(src: Lines, tgt: Lines, protect: Sequence[Group], side: int) -
 def _split_pair(
     src: str, tgt: str, protect: Sequence[Group]
 ) -> tuple[Iterator[TextPart], Iterator[TextPart]]:
-    """Return the parts of both sides; placeholders that are on both are slots."""
+    """Return the parts of both sides; placeholders on both sides become slots."""
     of_src, of_tgt = (find_verbatim(line, protect) for line in (src, tgt))
     slots = _number(of_src, {each.text for each in of_tgt})
     return split_parts(src, of_src, slots), split_parts(tgt, of_tgt, slots)
@@ -410,7 +402,7 @@ def _split_pair(
 def _number(
     placeholders: Sequence[VerbatimPart], among: Collection[str] | None = None
 ) -> dict[str, int]:
-    """Return the slots of different placeholders, by first appearance; of those in ``among``."""
+    """Return the slots of placeholders, in order of appearance; only of those in ``among``."""
     texts = (each.text for each in placeholders if among is None or each.text in among)
     return {text: number for number, text in enumerate(list(dict.fromkeys(texts))[:SLOTS])}
 

@@ -1,4 +1,4 @@
-"""Searches again for translations that lack placeholders or terms of their source."""
+"""Search again for translations that lack placeholders or terms of their source."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,24 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from transformer_cli.extensions.constraints.notes import ReservedNotes
 from transformer_cli.inference.engine import Hypothesis
-from transformer_cli.inference.translation import (
-    EncodedLine,
-    Notes,
-    Reviser,
-    Translation,
-    Watcher,
-)
+from transformer_cli.inference.translation import EncodedLine, Notes, Reviser, Translation, Watcher
 
 if TYPE_CHECKING:
     from transformer_cli.extensions.constraints.reserved import ReservedTokenizers
 
 SECOND_BEAM = 8
-"""Beam of the second search, unless the first one's is wider."""
+"""The beam of the second search, unless the first beam is wider."""
 
 
 @dataclass(frozen=True)
 class ReservedReviser(Reviser):
-    """Keeps the placeholders and terms of sources."""
+    """Searches again to keep the placeholders and terms of sources."""
 
     tokenizers: "ReservedTokenizers"
 
@@ -36,10 +30,9 @@ class ReservedReviser(Reviser):
         n_best: int | None,
         watcher: Watcher,
     ) -> list[list[Translation]]:
-        """Search pieces that have lost something with a wider beam; take the one that lost least.
+        """Search pieces that lost something with a wider beam; take the one that lost least.
 
-        Terms count where a line is translated as one. Of several translations, or samples, all
-        stay.
+        Terms count if a line is translated as one piece. N-best lists and samples do not change.
         """
         if (n_best or 1) > 1 or translator.sampler is not None:
             return found
@@ -72,6 +65,6 @@ class ReservedReviser(Reviser):
         ]
 
     def notes(self) -> Notes:
-        """Return what notes placeholders that differ, and lost terms."""
+        """Return the notes about differing placeholders and lost terms."""
         own = self.tokenizers
         return ReservedNotes(own.protect, own.terms is not None, own.find_lost)

@@ -11,48 +11,48 @@ from transformer_cli.extensions.verbatim.verbatim_parts import Group
 
 
 class ProtectSettings(Section):
-    """A key of tokenizers."""
+    """The key of tokenizers for placeholders."""
 
     protect: list[Group] = setting(
         [],
-        "parts of a line that are translated as they are, a token each: printf ('%s'), "
-        "braces ('{name}'), tags ('<b>') and urls",
+        "parts of a line to copy unchanged, one token each: printf ('%s'), braces ('{name}'), "
+        "tags ('<b>') and urls",
     )
 
     def check_with(self, config: Any) -> None:
-        """Make sure that lines are not joined, whose placeholders are numbered."""
+        """Check that lines are not joined, as their placeholders are numbered by line."""
         super().check_with(config)
         if getattr(config.training, "concatenate", 0.0):
             raise ValueError(
                 "training.concatenate: tags (tag) and placeholders (protect) belong to one line, "
-                "not to several, one behind another; leave it at 0, or leave them out"
+                "so lines cannot be joined; set it to 0, or remove tags and placeholders"
             )
 
 
 class TermsSettings(Section):
-    """A key of data."""
+    """The key of data for terms."""
 
     terms: Annotated[float, Field(ge=0.0, le=1.0)] = setting(
         0.0,
-        "share of the training lines in which some words are replaced by their translations, so "
-        "that translate --terms is kept to (Dinu et al. 2019); 0.3 say",
+        "share of training lines in which some words are replaced by their translations, so that "
+        "the model follows translate --terms (Dinu et al. 2019); try 0.3",
     )
 
     def check_with(self, config: Any) -> None:
-        """Make sure that the source can have words of the target."""
+        """Check that the source's vocabulary has the target's words."""
         super().check_with(config)
         if not config.tokenizer.one_vocabulary:
             raise ValueError(
                 "data.terms: sources with target words need one vocabulary for both sides "
-                "(subwords with joint: true, or one file for both); leave it at 0"
+                "(subwords with joint: true, or one file for both); set it to 0"
             )
 
 
 def find_protect(tokenizer: TokenizerSection) -> list[Group]:
-    """Return the placeholders that are protected."""
+    """Return the protected placeholders."""
     return list(tokenizer.protect) if isinstance(tokenizer, ProtectSettings) else []
 
 
 def find_terms(data: DataSection) -> float:
-    """Return the share of training lines that have terms."""
+    """Return the share of training lines with terms."""
     return data.terms if isinstance(data, TermsSettings) else 0.0

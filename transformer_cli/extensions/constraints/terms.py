@@ -1,7 +1,7 @@
-"""Terms: words of a source and what its translation has to say for them, found in both.
+"""Terms: words of a source and their required translations, found in both texts.
 
-Words are compared with case folded. One that ends in '*' stands for all words that begin like it,
-so that 'Paket*' finds 'Pakete'.
+Words are compared with case folded. A word that ends in '*' stands for all words with that
+beginning, so 'Paket*' finds 'Pakete'.
 """
 
 import hashlib
@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 from transformer_cli.extensions.verbatim.characters import MARKS, SPACELESS
 
-# A sign is a word of its own, and so is the underscore of '_Datei', an accelerator's in menus.
+# A punctuation mark is a word, and so is the underscore of '_Datei' (an accelerator in menus).
 _WORD = re.compile(rf"[{SPACELESS}]|[^\W_{SPACELESS}](?:[^\W{SPACELESS}]|[{MARKS}])*+|[^\w\s]|_")
 
 
 class Word(NamedTuple):
-    """A word of a line, folded, and where it is there."""
+    """A word of a line with case folded, and its place."""
 
     text: str
     start: int
@@ -27,20 +27,20 @@ class Word(NamedTuple):
 
 
 def split_words(line: str) -> list[Word]:
-    """Return the words and signs of a line."""
+    """Return the words and punctuation marks of a line."""
     return [Word(match[0].casefold(), *match.span()) for match in _WORD.finditer(line)]
 
 
 class Term(NamedTuple):
-    """A term, as the words of its source, and its translations."""
+    """A term: the words of its source, and its translations."""
 
     source: tuple[str, ...]
-    target: str  # what is asked for: the first translation
-    accepted: tuple[tuple[str, ...], ...]  # the words of all translations, of which each is right
+    target: str  # the required translation: the first one
+    accepted: tuple[tuple[str, ...], ...]  # the words of all translations; each is accepted
 
 
 class FoundTerm(NamedTuple):
-    """A term, and where it is in a line."""
+    """A term, and its place in a line."""
 
     term: Term
     start: int
@@ -48,7 +48,7 @@ class FoundTerm(NamedTuple):
 
 
 def read_pattern(text: str) -> tuple[str, ...]:
-    """Return the words of one side of a term; ValueError: there are none, or '*' is within one."""
+    """Return a side of a term as words; raise ValueError if there are none or '*' is misplaced."""
     words: list[str] = []
     end = -1
     for word in split_words(text):
@@ -56,7 +56,7 @@ def read_pattern(text: str) -> tuple[str, ...]:
         if word.text == "*" and is_adjacent and words[-1][0].isalnum():
             words[-1] += "*"
         elif is_adjacent and words[-1].endswith("*") and word.text[0].isalnum():
-            raise ValueError(f"'{text}': '*' stands at the end of a word")
+            raise ValueError(f"'{text}': '*' must be at the end of a word")
         else:
             words.append(word.text)
         end = word.end
@@ -66,7 +66,7 @@ def read_pattern(text: str) -> tuple[str, ...]:
 
 
 def make_term(source: str, targets: Sequence[str]) -> Term:
-    """Return a term of its source and translations, as they are written; see ``read_pattern``."""
+    """Return a term from its source and translations as written; see ``read_pattern``."""
     asked = re.sub(rf"(?<=[\w{MARKS}])\*", "", targets[0])
     return Term(read_pattern(source), asked, tuple(map(read_pattern, targets)))
 
@@ -79,12 +79,12 @@ class TermList:
 
     @cached_property
     def sha256(self) -> str:
-        """SHA-256 of the terms."""
+        """The SHA-256 checksum of the terms."""
         return hashlib.sha256(repr(self.terms).encode()).hexdigest()
 
     @cached_property
     def _by_first_word(self) -> dict[str, list[Term]]:
-        """The terms by their first word; of terms of equal length, those without '*' first."""
+        """Terms by their first word; for equal length, terms without '*' come first."""
         found = defaultdict(list)
         for term in sorted(self.terms, key=lambda term: sum(map(_is_open, term.source))):
             found[term.source[0]].append(term)
@@ -92,13 +92,13 @@ class TermList:
 
     @cached_property
     def _prefix_lengths(self) -> list[int]:
-        """How long the beginnings are that first words with '*' have."""
+        """The lengths of first words that end in '*', without it."""
         return sorted({len(word) - 1 for word in self._by_first_word if _is_open(word)})
 
     def find(self, line: str, left_out: Iterable[tuple[int, int]] = ()) -> list[FoundTerm]:
-        """Return the terms in a line, in order: longest first, so that none is in another.
+        """Return the terms in a line, in order; a term within a longer one does not count.
 
-        None is in a span that is left out, as of a placeholder, or crosses one.
+        Terms do not overlap ``left_out`` spans, e.g. placeholders.
         """
         words = split_words(line)
         texts = [word.text for word in words]
@@ -129,18 +129,18 @@ class TermList:
     def find_lost(
         self, line: str, translation: str, left_out: Iterable[tuple[int, int]] = ()
     ) -> tuple[int, list[Term]]:
-        """Return how many terms ``find`` finds, and those that the line's translation has not."""
+        """Return how many terms ``find`` finds, and the terms the line's translation lacks."""
         found = self.find(line, left_out)
         return len(found), lost_terms([each.term for each in found], translation)
 
 
 def describe_kept(terms: int, lost: int) -> str:
-    """Return how many of the terms in a text are kept, as messages say it."""
+    """Return a message about how many of a text's terms are kept."""
     return f"{terms - lost:,} of {terms:,} terms are kept, {1 - lost / terms:.1%}"
 
 
 def lost_terms(terms: Sequence[Term], translation: str) -> list[Term]:
-    """Return the terms that a translation has not; one that is asked for twice is there twice."""
+    """Return the terms a translation lacks; a term needed twice may be listed twice."""
     texts = [word.text for word in split_words(translation)] if terms else []
     taken = bytearray(len(texts))
     lost = []
@@ -163,7 +163,7 @@ def _is_open(word: str) -> bool:
 
 
 def _fits(pattern: Sequence[str], texts: Sequence[str], place: int) -> bool:
-    """Return whether the words from a place on are those of a pattern."""
+    """Return whether the words from ``place`` match a pattern."""
     own = texts[place : place + len(pattern)]
     return len(own) == len(pattern) and all(
         text.startswith(word[:-1]) if _is_open(word) else text == word

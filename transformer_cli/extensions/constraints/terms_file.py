@@ -1,4 +1,4 @@
-"""Lists of terms: TSV of source, target and notes."""
+"""Lists of terms: TSV with source, target and notes."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,9 +14,10 @@ _HEADER = {"source", "src", "target", "tgt"}
 
 
 def read_terms(path: Path, src_lang: str, tgt_lang: str) -> TermList:
-    """Read the terms of a file; a source that is there several times is one term.
+    """Read the terms of a file; several lines with the same source are one term.
 
-    CorpusError: it cannot be read, or a term has no words.
+    Raises:
+        CorpusError: the file cannot be read, or a term has no words.
     """
     languages = src_lang, tgt_lang
     targets: dict[str, tuple[str, list[str]]] = {}
@@ -31,12 +32,12 @@ def read_terms(path: Path, src_lang: str, tgt_lang: str) -> TermList:
         except ValueError as error:
             raise CorpusError(f"{where}: {error}; give a term and its translation") from error
     if not terms:
-        raise CorpusError(f"{path}: there are no terms in it; give a term on each line")
+        raise CorpusError(f"{path}: has no terms; give a term on each line")
     return TermList(terms)
 
 
 def _read_rows(path: Path, languages: tuple[str, str]) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield where a term is, its source and its translations."""
+    """Yield each term's place, source and translations."""
     names = _HEADER | set(languages)
     for number, line in enumerate(stream_lines(path, once=True), start=1):
         fields = [field.strip() for field in line.split("\t")]
@@ -52,5 +53,5 @@ def _read_rows(path: Path, languages: tuple[str, str]) -> Iterator[tuple[str, st
 
 
 def _read_head(field: str) -> str:
-    """Return a column's head as it is compared: in lower case, or a language's name."""
+    """Return a column's header for comparison: in lower case, or as a language code."""
     return field.casefold() if field.casefold() in _HEADER else normalize_language(field) or field

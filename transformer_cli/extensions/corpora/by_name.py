@@ -1,7 +1,7 @@
-"""Corpora found by name: archives of OPUS, and the Parquet of data sets on the Hugging Face Hub.
+"""Corpora found by name: archives of OPUS, and Parquet data sets of the Hugging Face Hub.
 
-Names become URLs, which are fetched and kept like any others. The Hub's answers are kept too, so a
-data set stays at the commit where it was first found, and is read without a network from then on.
+Names become URLs, which are downloaded and kept like any others. The Hub's answers are kept too, so
+a data set stays at the commit where it was first found, and needs no network afterwards.
 """
 
 from pathlib import Path
@@ -20,11 +20,11 @@ from transformer_cli.extensions.stores.fetching import fetch, find, tell
 ARCHIVES = "https://object.pouta.csc.fi/"
 """Where OPUS keeps its files."""
 HUB = "https://huggingface.co/"
-# The branch that the Hub converts public data sets of any format to.
+# The branch to which the Hub converts public data sets of any format.
 _CONVERTED = "revision/refs%2Fconvert%2Fparquet?blobs=true"
 _ON_THE_HUB = (
-    "check the name, and that its page shows its rows: what is private, needs a login, or was not "
-    "converted to Parquet, is read by an hf:// path"
+    "check the name, and that its page shows its rows; for a data set that is private, needs a "
+    "login or was not converted to Parquet, use an hf:// path"
 )
 
 
@@ -32,21 +32,21 @@ _ON_THE_HUB = (
 
 
 def archive_url(name: str, src_lang: str, tgt_lang: str) -> str:
-    """Return the URL of a corpus of OPUS as plain text, of a version."""
+    """Return the URL of a version of a corpus of OPUS, as plain text."""
     pair = "-".join(sorted(map(opus_code, (src_lang, tgt_lang))))
     return f"{ARCHIVES}OPUS-{name}/moses/{pair}.txt.zip"
 
 
 def opus_code(language: str) -> str:
-    """Return a language's code as OPUS has it."""
+    """Return OPUS's code for a language."""
     return language.replace("-", "_")
 
 
 def fetch_corpus(name: str, src_lang: str, tgt_lang: str) -> tuple[Path, Path]:
-    """Return the two sides of a corpus of OPUS, in its archive, fetched unless it is here.
+    """Return the two sides of a corpus of OPUS in its archive; download it if needed.
 
     Raises:
-        CorpusError: there is none of that name in these languages, or it cannot be fetched.
+        CorpusError: OPUS has no such corpus in these languages, or the download fails.
     """
     languages = f"--src-lang {src_lang} --tgt-lang {tgt_lang}"
     advice = f"transformer-cli init --from opus {languages} lists what OPUS has"
@@ -72,17 +72,17 @@ class _File(BaseModel):
 
 
 class _DataSet(BaseModel):
-    """What the Hub says of a data set at a commit."""
+    """The Hub's description of a data set at a commit."""
 
     sha: str = Field(pattern="^[0-9a-f]{40}$")
     siblings: list[_File] = []
 
 
 def fetch_data_set(source: SourceConfig) -> tuple[Path, ...]:
-    """Return the Parquet files of a split of a data set, fetched unless they are here.
+    """Return the Parquet files of a split of a data set; download them if needed.
 
     Raises:
-        CorpusError: there is no such data set or split, or it cannot be fetched.
+        CorpusError: there is no such data set or split, or the download fails.
         MissingExtraError: pyarrow is not installed.
     """
     import_extra("pyarrow", "parquet", f"hf: {source.hf}")
@@ -99,8 +99,8 @@ def _ask_hub(source: SourceConfig) -> _DataSet:
     try:
         return _DataSet.model_validate_json(read_small(path))
     except (OSError, ValidationError) as error:
-        problem = f"{path}: what the Hub answered for hf: {source.hf} is of an unknown form"
-        raise CorpusError(f"{problem}; delete it, and try again later") from error
+        problem = f"{path}: cannot understand the Hub's answer for hf: {source.hf}"
+        raise CorpusError(f"{problem}; delete the file, and try again later") from error
 
 
 def _list_files(source: SourceConfig, found: _DataSet) -> dict[str, _File]:
@@ -109,11 +109,11 @@ def _list_files(source: SourceConfig, found: _DataSet) -> dict[str, _File]:
     wanted = f"{source.config or 'default'}/{split}"
     splits: dict[str, dict[str, _File]] = {}
     for file in sorted(found.siblings, key=lambda file: file.rfilename):
-        of_split, _, name = file.rfilename.rpartition("/")  # as in de-en/train/0000.parquet
+        of_split, _, name = file.rfilename.rpartition("/")  # e.g. de-en/train/0000.parquet
         if name.endswith(".parquet"):
             url = f"{HUB}datasets/{source.hf}/resolve/{found.sha}/{quote(file.rfilename)}"
             splits.setdefault(of_split, {})[url] = file
     if wanted not in splits:
         problem = no_such("configuration with that split", wanted, splits)
-        raise CorpusError(f"hf: {source.hf}: {problem}; name them with config and split")
+        raise CorpusError(f"hf: {source.hf}: {problem}; set config and split")
     return splits[wanted]

@@ -1,4 +1,4 @@
-"""Encodings that a file declares, as PO, TMX, XLIFF and HTML may."""
+"""Encodings declared in files such as PO, TMX, XLIFF and HTML."""
 
 import codecs
 import re
@@ -8,18 +8,18 @@ _UTF_16 = ("utf-16", "utf-16-le", "utf-16-be")
 
 
 def find_encoding(declared: str, utf16: bool = False) -> str | None:
-    """Return Python's name of an encoding that a file declares; None: it cannot be used.
+    """Return Python's name of an encoding that a file declares; None if it cannot be used.
 
-    All that are returned read ASCII as ASCII, one character after another, in linear time.
-    ``utf16`` allows UTF-16, which XML may declare; other text in it cannot declare it in ASCII.
-    Readers drop a byte order mark, so 'utf-8-sig' is UTF-8.
+    All returned encodings read ASCII as ASCII, one character at a time, in linear time. ``utf16``
+    allows UTF-16, which XML may declare; other text in UTF-16 cannot declare it in ASCII. Readers
+    drop a byte order mark, so 'utf-8-sig' is UTF-8.
     """
     try:
         name = codecs.lookup(declared).name.removesuffix("-sig")
         if utf16 and name in _UTF_16:
             return name
-        # idna raises errors of its own; mac-arabic has two codes for digits; the others give some
-        # sequences of ASCII another meaning.
+        # idna raises errors of its own, mac-arabic has two codes for digits, and the others give
+        # some ASCII sequences another meaning.
         is_odd = re.search("idna|iso2022|escape|arabic|farsi|charmap", name)
         if is_odd or _ASCII.decode(name) != _ASCII.decode():
             return None

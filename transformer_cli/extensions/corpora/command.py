@@ -22,20 +22,22 @@ with lazy_imports():
 
 @dataclass(frozen=True)
 class CleanOptions(CommandOptions):
-    """What ``clean`` is given."""
+    """The options of ``clean``."""
 
     config: options.Config
-    directory: Annotated[Path, option("DIR", "Where to write; new or empty.", "--output", "-o")]
+    directory: Annotated[
+        Path, option("DIR", "Output directory; must be new or empty.", "--output", "-o")
+    ]
     set_: options.Set = None
 
 
 @declared_by(CleanOptions)
 def clean(given: CleanOptions) -> None:
-    """Write what the filters of a corpus keep, and what they reject.
+    """Filter a corpus, and write the kept and the rejected pairs.
 
-    For data.kind corpus. DIR gets the pairs that are kept, by split (train.src, train.tgt, …), and
-    dropped.tsv: each pair that is left out, with its number, source and filter. Which filters are
-    applied is set by data.filters and those of the sources.
+    It requires data.kind: corpus. Kept pairs go to train.src, train.tgt and so on, rejected
+    ones to dropped.tsv, each with its number, its source and the filter that rejected it. Set
+    the filters with data.filters and with filters of each source.
 
     \b
     Example:
@@ -45,8 +47,8 @@ def clean(given: CleanOptions) -> None:
     data = yaml.load_config(given.config, given.set_ or []).data
     if not isinstance(data, settings.CorpusData):
         raise ConfigError(
-            f"{given.config}: data.kind is {data.kind}; clean needs kind corpus, with the text as "
-            "sources"
+            f"{given.config}: data.kind is {data.kind}, but clean needs kind corpus, with the text "
+            "as sources"
         )
     check_new(given.directory, "-o")
     with writing.claim(given.directory):
@@ -56,7 +58,7 @@ def clean(given: CleanOptions) -> None:
 
 
 def _lines(record: "prepared.CorpusRecord", reasons: Iterable[str]) -> Iterator[str]:
-    """Yield how many pairs each filter rejects, and how many are kept, of all sources."""
+    """Yield how many pairs of all sources each filter rejects, and how many are kept."""
     removed, kept = Counter[str](), Counter[str]()
     for source in record.sources:
         removed.update(source.removed)
@@ -71,17 +73,17 @@ def _lines(record: "prepared.CorpusRecord", reasons: Iterable[str]) -> Iterator[
 
 
 def check_new(path: Path, option: str, runs: Iterable[Path] = ()) -> None:
-    """Make sure, before long work, that a directory can be made at ``path``, or be filled there.
+    """Check, before long work, that a new or empty directory can be written to ``path``.
 
     ``runs`` are the runs that the command reads.
     """
     directories.check_outside_runs(path, option, runs)
     if path.is_dir() and not any(path.iterdir()):
-        # It is replaced by one that is filled elsewhere, and neither of these can be replaced.
+        # A filled directory will replace this one; a mount or the current one cannot be replaced.
         if os.path.ismount(path.resolve()) or path.samefile("."):  # Path.is_mount: not on Windows
             raise UsageError(f"{path}: cannot be replaced; give the name of a new directory in it")
         return
     if not path.absolute().parent.is_dir():
-        raise UsageError(f"{path}: there is no directory {path.parent}; make it first")
+        raise UsageError(f"{path}: there is no directory {path.parent}; create it first")
     if path.exists() or path.is_symlink():
-        raise UsageError(f"{path}: is there already; give a new or an empty directory")
+        raise UsageError(f"{path}: already exists; give a new or an empty directory")

@@ -1,4 +1,4 @@
-"""Text of several sources, one after another."""
+"""Text from several sources, one after another."""
 
 import hashlib
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from transformer_cli.data.corpus import Pairs, PairSource
 
 @dataclass(frozen=True)
 class ConcatenatedSources(PairSource):
-    """Pairs of several sources, concatenated."""
+    """The pairs of several sources, concatenated."""
 
     sources: tuple[PairSource, ...]
 
@@ -20,26 +20,26 @@ class ConcatenatedSources(PairSource):
             yield from source.pairs()
 
     def source_sha256(self) -> str:
-        """Return a SHA-256 of the sources' own."""
+        """Return a SHA-256 of the sources' checksums."""
         sums = "".join(source.source_sha256() for source in self.sources)
         return hashlib.sha256(sums.encode()).hexdigest()
 
     def mtime_key(self) -> str | None:
-        """Return all sources' keys, if each has one."""
+        """Return the keys of all sources, or None if one has none."""
         keys = [source.mtime_key() for source in self.sources]
         return None if None in keys else "; ".join(map(str, keys))
 
     def blocks(self) -> Iterator[Pairs]:
-        """Cut each source by itself."""
+        """Yield the blocks of each source in turn."""
         return chain.from_iterable(source.blocks() for source in self.sources)
 
 
 @dataclass(frozen=True)
 class ExtendedText(ConcatenatedSources):
-    """The split ``train``, and sources that are added to it."""
+    """The split ``train`` and the sources added to it."""
 
     names: tuple[str, ...]
-    """Of the added sources."""
+    """The names of the added sources."""
 
     @property
     def parts(self) -> dict[str, PairSource]:

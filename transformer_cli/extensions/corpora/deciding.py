@@ -1,12 +1,12 @@
-"""What becomes of each pair of a corpus: a filter rejects it, or it goes to a split.
+"""Decide about each pair of a corpus: a filter rejects it, or it goes to a split.
 
-Workers note of each pair what ``FilterPass`` does: a flag, a measure or a digest for each filter,
-and a digest of each side, at most 60 bytes a pair. The rest is decided in this process.
+Workers note what ``FilterPass`` collects about each pair: a flag, a measure or a digest for each
+filter, and a digest of each side, at most 60 bytes a pair. This process decides the rest.
 
-Splits are drawn by pair, so that no side of a held-out pair is trained on. Held out are pairs whose
-sides occur nowhere else, as long as there are enough. Of others, all pairs that share a side with
-them are left out of the training text. Which pairs are held out depends on the seed and on their
-text, not on their place.
+Splits are drawn by pair, so that no side of a held-out pair is trained on. As long as there are
+enough, the held-out pairs are ones whose sides occur nowhere else. For any other held-out pair, all
+pairs that share a side with it are left out of the training text. The choice depends on the seed
+and on the pairs' text, not on their place.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,14 +38,14 @@ SPLITS = {TRAIN: "train", VAL: "val", TEST: "test"}
 
 @dataclass(frozen=True)
 class Filtering:
-    """The filters of a corpus, as they are sent to workers."""
+    """The filters of a corpus, in the form sent to workers."""
 
     names: tuple[str, ...]
     settings: FilterSettings
     active: tuple[frozenset[str], ...]
-    """Names of the filters of each source."""
+    """The names of each source's filters."""
     with_sides: bool
-    """Whether digests of the sides are needed too."""
+    """Whether digests of the sides are also needed."""
 
     @property
     def filters(self) -> list[Filter]:
@@ -59,7 +59,7 @@ def _build(names: tuple[str, ...], settings: FilterSettings) -> list[Filter]:
 
 
 def judge(filtering: Filtering, source: int, pairs: Pairs) -> list[np.ndarray]:
-    """Return what has to be known of pairs of a source: an array for each filter, and each side."""
+    """Return arrays with facts about a source's pairs: one for each filter, and for each side."""
     passed = FilterPass(filtering.filters, filtering.active[source])
     for batch in in_batches(pairs):
         passed.add(batch)
@@ -70,18 +70,18 @@ def judge(filtering: Filtering, source: int, pairs: Pairs) -> list[np.ndarray]:
 def decide(
     filtering: Filtering, columns: Sequence[np.ndarray], source_of: np.ndarray
 ) -> np.ndarray:
-    """Return for each pair the place of the filter that rejects it, int8; -1: none does.
+    """Return for each pair the place of the filter that rejects it, int8; -1 if none does.
 
     Args:
         filtering: the filters.
-        columns: what ``judge`` returns for all pairs, one part after another.
+        columns: the arrays from ``judge`` for all pairs, part after part.
         source_of: the number of each pair's source.
     """
     reasons = np.full(len(source_of), -1, np.int8)
     for place, (filter_, known) in enumerate(zip(filtering.filters, columns, strict=False)):
         is_active = np.array([filter_.name in active for active in filtering.active])
         concerned = is_active[source_of]
-        # What pairs of other sources repeat counts too.
+        # Repeat filters also count pairs of other sources.
         left = reasons < 0 if isinstance(filter_, RepeatFilter) else (reasons < 0) & concerned
         places = np.flatnonzero(left)[filter_.find(known[left])]
         reasons[places[concerned[places]]] = place
@@ -94,10 +94,10 @@ def decide(
 def draw(
     split: SplitConfig, may_hold_out: np.ndarray, sides: Sequence[np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return which pairs are held out, those for test first, and which share a side with them.
+    """Return the held-out pairs, test pairs first, and a mask of pairs that share a side with them.
 
     Args:
-        split: how many pairs are wanted; if they cannot all be had, there are fewer.
+        split: how many pairs are wanted; there are fewer if there are not enough.
         may_hold_out: a mask of the pairs that may be drawn.
         sides: digests of the sources, and of the targets.
     """
@@ -124,7 +124,7 @@ def draw(
 def _choose_apart(
     held_out: Sequence[int], others: np.ndarray, sides: Sequence[np.ndarray], wanted: int
 ) -> Iterator[int]:
-    """Yield the first of ``others`` that share no side with one another or those held out."""
+    """Yield the first of ``others`` that share no side with each other or with held-out pairs."""
     missing = wanted - len(held_out)
     seen = [set(digests[held_out].tolist()) for digests in sides]
     for place in others.tolist():
@@ -143,24 +143,24 @@ def _draw_numbers(sides: Sequence[np.ndarray], seed: int) -> np.ndarray:
     src, tgt = sides
     salt = blake2b(str(seed).encode(), digest_size=8).digest()
     numbers = src ^ np.uint64(int.from_bytes(salt, "little"))
-    # Twice, so that each bit depends on all bits of both.
+    # Mix twice, so that each bit depends on all bits of both sides.
     for addend in (tgt, np.uint64(0)):
         numbers = mix(numbers + addend)
     return numbers
 
 
 def mix(numbers: np.ndarray) -> np.ndarray:
-    """Return 64-bit numbers of which each bit depends on all: the finalizer of MurmurHash3."""
+    """Return mixed 64-bit numbers: each bit depends on all bits (the finalizer of MurmurHash3)."""
     for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53, 1):
         numbers = (numbers ^ (numbers >> np.uint64(33))) * np.uint64(factor)
     return numbers
 
 
 def check_enough(split: SplitConfig, left: int, held_out: int, trained: int) -> None:
-    """Raise ConfigError unless so many pairs of those that are left make all splits."""
+    """Raise ConfigError unless enough pairs are left for all splits."""
     if held_out < split.val + split.test or not trained:
         raise ConfigError(
-            f"data.split: {split.val:,} pairs for val and {split.test:,} for test are asked for, "
-            f"but of {left:,} that are left, {held_out:,} could be held out and {trained:,} "
+            f"data.split: asks for {split.val:,} pairs for val and {split.test:,} for test, "
+            f"but of the {left:,} pairs left, {held_out:,} could be held out and {trained:,} "
             "trained on; ask for fewer"
         )

@@ -1,4 +1,4 @@
-"""What ``init`` can start from: text of the user's own, and corpora of OPUS."""
+"""What ``init`` can start from: the user's own text, and corpora of OPUS."""
 
 import re
 from dataclasses import asdict, dataclass
@@ -19,41 +19,42 @@ if TYPE_CHECKING:
     from transformer_cli.cli.init import InitOptions, NewConfig
 
 _OF_OPUS = ("src_lang", "tgt_lang", "name")
-"""The options that go with opus, too; all of them go with own."""
-
-TargetSide = Annotated[Path | None, option("FILE", "own: its target side.")]
+"""The options for opus; own takes these and all others."""
 
 
 @dataclass(frozen=True)
 class TextOptions(ExtraOptions):
-    """The text that a configuration is made for."""
+    """The text that a new config is for."""
 
     heading = "Your text"
     about = (
-        "own is for your own text: its configuration fits the size of the text, and holds out "
-        "pairs for validation and test if you have none. opus:NAME does the same for a corpus "
-        "that train will fetch; opus lists those."
+        "--from own is for your own text: the config fits the size of the text, and holds out "
+        "pairs for validation and test if you give none. --from opus:NAME does the same for a "
+        "corpus from OPUS, which train downloads; --from opus lists the corpora."
     )
 
     src: Annotated[Path | None, option("FILE", "own: source side of the training text.")] = None
     tgt: Annotated[Path | None, option("FILE", "own: target side of the training text.")] = None
     val_src: Annotated[
-        Path | None, option("FILE", "own: source side of the validation text.  [default: held out]")
+        Path | None,
+        option("FILE", "own: source side of the validation text.  [default: part of --src]"),
     ] = None
-    val_tgt: TargetSide = None
+    val_tgt: Annotated[Path | None, option("FILE", "own: target side of the validation text.")] = (
+        None
+    )
     test_src: Annotated[
-        Path | None, option("FILE", "own: source side of the test text.  [default: held out, too]")
+        Path | None, option("FILE", "own: source side of the test text.  [default: part of --src]")
     ] = None
-    test_tgt: TargetSide = None
+    test_tgt: Annotated[Path | None, option("FILE", "own: target side of the test text.")] = None
     src_lang: Annotated[
-        str | None, option("CODE", "Source language.  [default: the files' ending]")
+        str | None, option("CODE", "Source language.  [default: from the files' names]")
     ] = None
     tgt_lang: Annotated[
-        str | None, option("CODE", "Target language.  [default: the files' ending]")
+        str | None, option("CODE", "Target language.  [default: from the files' names]")
     ] = None
     name: Annotated[
         str | None,
-        option("NAME", "Name of the configuration.  [default: of the text and its languages]"),
+        option("NAME", "Name of the config.  [default: from the text and languages]"),
     ] = None
 
     def check(self, given: "InitOptions") -> None:
@@ -62,19 +63,19 @@ class TextOptions(ExtraOptions):
             fitting = ["own", "opus"] if field in _OF_OPUS else ["own"]
             if value is not None and name not in fitting:
                 names = " and ".join(fitting)
-                raise UsageError(f"--{field.replace('_', '-')}: goes with --from {names} only")
+                raise UsageError(f"--{field.replace('_', '-')}: works with --from {names} only")
 
     @property
     def config_name(self) -> str | None:
-        """The name of the configuration without its ending, if one is given."""
+        """The name of the config without its ending, if one is given."""
         if self.name is None:
             return None
         if Path(self.name).name != self.name:
-            raise UsageError(f"--name {self.name}: is a path; give a name, as in mine")
+            raise UsageError(f"--name {self.name}: is a path; give only a name, e.g. mine")
         return re.sub(r"(?<=.)\.ya?ml$", "", self.name)
 
     def pair(self, split: str, prefix: str = "") -> "corpus.ParallelFiles | None":
-        """Return the files of a split, whose options begin so; None if the user has none."""
+        """Return the files of a split from the options with a prefix; None if the user has none."""
         src, tgt = getattr(self, f"{prefix}src"), getattr(self, f"{prefix}tgt")
         if src is None and tgt is None and prefix:
             return None
@@ -82,30 +83,30 @@ class TextOptions(ExtraOptions):
             names = [f"--{prefix}{side}".replace("_", "-") for side in ("src", "tgt")]
             raise UsageError(
                 f"{names[0 if src is None else 1]}: is missing; name both sides of the {split} "
-                f"text, as in {names[0]} a.de {names[1]} a.en"
+                f"text, e.g. {names[0]} a.de {names[1]} a.en"
             )
         pair = corpus.ParallelFiles(src, tgt)
         own_text.check_files(pair)
         return pair
 
     def languages(self, guesses: tuple[str, str] = ("", "")) -> tuple[str, str]:
-        """Return both languages; raise UsageError if one is missing, none, or the other side's."""
+        """Return both languages; raise UsageError if one is missing, unknown, or swapped."""
         src, tgt = self.src_lang or guesses[0], self.tgt_lang or guesses[1]
         for name, language in (("src", src), ("tgt", tgt)):
             if not language:
-                problem = "is missing; give the language of that side, as in de"
+                problem = "is missing; give the language of that side, e.g. de"
                 raise UsageError(f"--{name}-lang: {problem}")
         languages = own_text.read_languages(src, tgt)
         if languages == guesses[::-1]:
             raise UsageError(
                 f"--src-lang {languages[0]}: --src ends in .{guesses[0]}, and --tgt in "
-                f".{guesses[1]}; swap the files, or the languages"
+                f".{guesses[1]}; swap the files or the languages"
             )
         return languages
 
 
 def configure_own(given: "InitOptions", rest: str) -> "NewConfig":
-    """Return a configuration that fits two files of the user's own."""
+    """Return a config for two of the user's own files."""
     if rest:
         raise UsageError(f"--from own:{rest}: own takes no name; use --from own")
     text = given.extra(TextOptions)
@@ -123,7 +124,7 @@ def configure_own(given: "InitOptions", rest: str) -> "NewConfig":
 
 
 def configure_opus(given: "InitOptions", rest: str) -> "NewConfig | None":
-    """Return a configuration for a corpus of OPUS; list what there is if none is named."""
+    """Return a config for a corpus of OPUS; list the corpora if none is named."""
     opening.check_stores("--from opus")
     text = given.extra(TextOptions)
     name = text.config_name
@@ -146,4 +147,4 @@ def _list_opus(src_lang: str, tgt_lang: str) -> None:
     ]
     say("\n".join(align_columns([("corpus", "pairs", "zip"), *rows])))
     chosen = f"--from opus:{releases[0].corpus} --src-lang {src_lang} --tgt-lang {tgt_lang}"
-    log(f"choose one by its name, as in transformer-cli init {chosen}")
+    log(f"choose one by name, e.g. transformer-cli init {chosen}")

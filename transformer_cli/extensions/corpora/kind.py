@@ -1,4 +1,4 @@
-"""The kind of data ``corpus``: sources of several formats, filtered and split into a run."""
+"""The kind of data ``corpus``: sources in several formats, filtered and split for a run."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -12,9 +12,9 @@ from transformer_cli.extensions.corpora.settings import CorpusData, SourceConfig
 
 
 class SourcesKind(CorpusKind[CorpusData]):
-    """Splits that were drawn from sources, or have a source of their own.
+    """Splits drawn from sources, or read from a source of their own.
 
-    A run that has checkpoints goes on with its own text, whatever became of ``data.sources``.
+    A run with checkpoints keeps its own text, even if ``data.sources`` changes.
     """
 
     keeps_text = True
@@ -30,14 +30,14 @@ class SourcesKind(CorpusKind[CorpusData]):
         record = None if place is None else prepared.read_corpus_record(place)
         if place is None or record is None:
             raise CorpusError(
-                f"split '{split}': the sources are not read yet, or the run's copy of them is "
-                "gone, as in a shared model; transformer-cli vocab CONFIG and train CONFIG read "
-                "them, and evaluate --src FILE --ref FILE needs none"
+                f"split '{split}': the sources have not been read yet, or the run's copy is "
+                "missing, as in a shared model; transformer-cli vocab CONFIG and train CONFIG read "
+                "them, and evaluate --src FILE --ref FILE does not need them"
             )
         if damage := prepared.find_damage(place, record, {split}):
             raise CorpusError(
-                f"{damage}; restore it, or have transformer-cli train CONFIG write it again, which "
-                "it does while the sources are as they were"
+                f"{damage}; restore it, or write it again with transformer-cli train CONFIG, "
+                "if the sources have not changed"
             )
         return prepared.split_path(place, split)
 
@@ -49,7 +49,7 @@ class SourcesKind(CorpusKind[CorpusData]):
         return prepared.read_split(text.src.parent, split, self.data)
 
     def is_here(self, split: str, place: Path | None) -> bool:
-        """Return whether the source of a split that has one is a file of this machine."""
+        """Return whether a split's source, if it has its own, is a file on this machine."""
         return split not in self._given or self._given[split].is_local
 
     @property
@@ -57,15 +57,15 @@ class SourcesKind(CorpusKind[CorpusData]):
         return prepared.given_sources(self.data)
 
     def has_prepared(self, directory: Path, is_begun: bool) -> bool:
-        """Return whether the text is of the sources as they are, or is trained on already."""
+        """Return whether the text matches the current sources, or a run already uses it."""
         from transformer_cli.extensions.corpora.preparing import is_prepared
 
         record = prepared.read_corpus_record(directory)
         if record is None:
             if directory.is_dir() and is_begun:
                 raise RunError(
-                    f"{directory / prepared.RECORD}: missing, damaged or of another version, and "
-                    "what it tells of the run's text is needed; restore it, or start again with "
+                    f"{directory / prepared.RECORD}: missing, damaged or from another version, but "
+                    "it describes the run's text and is needed; restore it, or start again with "
                     "--overwrite"
                 )
             return False
@@ -74,11 +74,11 @@ class SourcesKind(CorpusKind[CorpusData]):
             return damage is None and is_prepared(self.data, directory)
         if damage is None:
             return True
-        with suppress(CorpusError):  # a source is gone
+        with suppress(CorpusError):  # a source is missing
             if is_prepared(self.data, directory):
-                return False  # it can be made again
+                return False  # the text can be written again
         raise CorpusError(
-            f"{damage}, and what it was made of is gone or has changed, so it cannot be written "
+            f"{damage}, and its sources are missing or have changed, so it cannot be written "
             "again; restore the file, or start again with --overwrite"
         )
 
@@ -94,12 +94,12 @@ class SourcesKind(CorpusKind[CorpusData]):
 
 
 def describe_record(record: prepared.CorpusRecord) -> Iterator[str]:
-    """Yield a line about each source: how many pairs it has, and how many are kept."""
+    """Yield a line about each source: how many pairs it has, and how many were kept."""
     for source in record.sources:
         kept = ", ".join(f"{count:,} {split}" for split, count in source.kept.items()) or "none"
         left_out = [f"{count:,} {name}" for name, count in source.removed.items()]
         if source.bad:
             why = f" ({source.first_bad})" if source.first_bad else ""
-            left_out.append(f"{source.bad:,} that cannot be read{why}")
+            left_out.append(f"{source.bad:,} unreadable{why}")
         reasons = ", ".join(left_out) or "none"
         yield f"{source.name}: {source.pairs:,} pairs; kept: {kept}; left out: {reasons}"

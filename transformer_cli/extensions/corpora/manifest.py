@@ -2,7 +2,7 @@
 
 api = 1
 TABLES = (".tsv", ".jsonl")
-"""Endings of tables, of which translate reads a column or a field."""
+"""Endings of the tables in which translate reads a column or a field."""
 
 needs = ("checks", "revision")
 provides = {
@@ -13,14 +13,14 @@ provides = {
             "text files": "prepared:find_text_files",
         }
     },
-    "setting": {
-        "data.more": {
+    "data settings": {
+        "more": {
             "load": "settings:MoreSettings",
             "kinds": ("files", "multi30k", "toy"),
         },
-        "data.replay": {"load": "settings:ReplaySettings", "kinds": ("files",)},
+        "replay": {"load": "settings:ReplaySettings", "kinds": ("files",)},
     },
-    # What is trained on beside the split train, and how often each part is drawn.
+    # Training text besides the split train, and how often each part is drawn.
     "mixing": {
         "sources": {
             "load": "mixing:mix_store",

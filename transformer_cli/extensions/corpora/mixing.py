@@ -1,4 +1,4 @@
-"""Weights and tags of the sources of a training text, and which pairs an epoch draws from them."""
+"""Weights and tags of the sources of a training text, and the pairs drawn for each epoch."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -27,16 +27,16 @@ from transformer_cli.text.protocol import Tokenizers
 
 @dataclass(frozen=True)
 class TrainingMix:
-    """Weight and tag of each source of a training text, whose pairs are in this order."""
+    """The weight and tag of each source of a training text, in the order of their pairs."""
 
     sizes: tuple[int, ...]
-    """Pairs of each source that have text on both sides."""
+    """How many pairs of each source have text on both sides."""
     weights: tuple[float, ...]
-    """How often each of its pairs is drawn in an epoch."""
+    """How often each pair of a source is drawn in an epoch."""
     tags: tuple[int | None, ...]
-    """Id of the token before each of its sources; None: no such token."""
+    """The id of the token before each source sentence; None: no such token."""
     rows: tuple[tuple[str, str], ...] = ()
-    """Of the summary of a training."""
+    """Rows for the summary of the training."""
 
     def scale_last(self, count: int, factor: float) -> "TrainingMix":
         """Return the mix with the weights of the last ``count`` sources times ``factor``."""
@@ -44,7 +44,7 @@ class TrainingMix:
         return replace(self, weights=(*self.weights[:-count], *scaled))
 
     def sources_of(self, pairs: np.ndarray) -> np.ndarray:
-        """Return the number of each pair's source, given the pairs' places in the whole text."""
+        """Return the number of each pair's source; ``pairs`` are places in the whole text."""
         return np.searchsorted(np.cumsum(self.sizes, dtype=np.int64), pairs, side="right")
 
     def count_tags(self, pairs: np.ndarray) -> np.ndarray:
@@ -53,7 +53,7 @@ class TrainingMix:
         return np.take(has_tag, self.sources_of(pairs))
 
     def add_tags(self, text: EncodedText, pairs: np.ndarray) -> EncodedText:
-        """Return ``text``, which are the pairs at these places, with tags before the sources."""
+        """Return ``text``, the pairs at these places, with tags before the source sentences."""
         counts = self.count_tags(pairs)
         if not counts.any():
             return text
@@ -69,7 +69,7 @@ class TrainingMix:
 
 
 class MixedStore(ShardedStore):
-    """The short pairs of a store, tags before their sources, drawn by the sources' weights."""
+    """The short pairs of a store with tags before their sources, drawn by the sources' weights."""
 
     def __init__(
         self,
@@ -82,11 +82,11 @@ class MixedStore(ShardedStore):
         self.mix = mix
 
     def shard_lengths(self, shard: int) -> Lengths:
-        """Return the most tokens of a pair that each draw may pick."""
+        """Return, for each draw, the maximum number of tokens in a pair that it may pick."""
         return self._sampler(shard).lengths
 
     def draw(self, shard: int, seed: int, epoch: int) -> EncodedText:
-        """Return the pair of each draw."""
+        """Return the pair picked by each draw."""
         return super().draw(shard, seed, epoch).take(self._sampler(shard).pick(seed, epoch, shard))
 
     def rows(self) -> Iterable[tuple[str, str]]:
@@ -102,14 +102,14 @@ class MixedStore(ShardedStore):
         return Lengths(src + self.mix.count_tags(self._places(shard)), tgt)
 
     def _places(self, shard: int) -> np.ndarray:
-        """Return the places in the whole text of a shard's pairs, long ones too."""
+        """Return the places of a shard's pairs in the whole text, including long pairs."""
         page_pairs = self.store.record.page_pairs
         firsts = np.array(self.pages(shard)) * page_pairs
         places = (firsts[:, None] + np.arange(page_pairs)).ravel()
         return places[places < len(self.store)]
 
     def _sampler(self, shard: int) -> "EpochSampler":
-        """Return what draws from the short pairs of a shard."""
+        """Return the sampler of a shard's short pairs."""
         lengths = self.read_lengths(shard)
         short = self.find_short(lengths)
         lengths = Lengths(lengths.src[short], lengths.tgt[short])
@@ -122,7 +122,7 @@ class MixedStore(ShardedStore):
             own = own[np.lexsort((lengths.src[own], lengths.tgt[own]))]
             whole = int(weight)
             every += [own] * whole
-            # At least one, so that a small weight leaves no source out of a shard.
+            # At least one, so that each shard has pairs of sources with small weights.
             share = max(round((weight - whole) * len(own)), 1 if weight < 1 and len(own) else 0)
             if share:
                 shares.append(_Share(own, share))
@@ -131,37 +131,37 @@ class MixedStore(ShardedStore):
 
 _STEPS = 1 << 20
 _STRIDE = 648_055
-"""The golden ratio of ``_STEPS``, odd: multiples of it are spread evenly, and all numbers occur."""
+"""``_STEPS`` over the golden ratio, odd: multiples are evenly spread and reach all numbers."""
 
 
 @dataclass(frozen=True)
 class _Share:
-    """Some of a source's pairs each epoch, evenly spaced in the order of their lengths."""
+    """A part of a source's pairs for each epoch, evenly spaced in the order of their lengths."""
 
     pairs: np.ndarray
-    """All of the source, by length."""
+    """All pairs of the source, by length."""
     count: int
     """How many are drawn."""
 
     def pick(self, shift: int) -> np.ndarray:
-        """Return the pairs of an epoch; over all shifts, from 0 to 2^20, each is as frequent."""
+        """Return the pairs of an epoch; over all shifts below 2^20, each pair is as frequent."""
         steps = np.arange(self.count, dtype=np.int64) * _STEPS + shift
         return np.take(self.pairs, steps * len(self.pairs) // (self.count * _STEPS))
 
     def max_lengths(self, side: np.ndarray) -> np.ndarray:
-        """Return for each draw the most tokens of a pair that it may pick."""
+        """Return, for each draw, the maximum number of tokens in a pair that it may pick."""
         draws = np.arange(self.count + 1, dtype=np.int64) * len(self.pairs)
         first, last = draws[:-1] // self.count, -(-draws[1:] // self.count)
-        # One more, as reduceat takes no end beyond the array.
+        # Add an element, as reduceat accepts no end beyond the array.
         ordered = np.append(side[self.pairs], 0)
         return np.asarray(np.maximum.reduceat(ordered, np.stack((first, last), 1).ravel())[::2])
 
 
 class EpochSampler:
-    """The pairs of an epoch, of which some are drawn from several of similar length.
+    """Draws the pairs of an epoch, some of them from several of similar length.
 
-    ``every`` are in each epoch, once for each time. Batches are planned by the longest pair that a
-    draw may pick, so all epochs have the same number of batches whichever is picked.
+    Each epoch has all pairs in ``every``, as often as they occur there. Batches are planned with
+    the longest pair that a draw may pick, so all epochs have the same number of batches.
     """
 
     def __init__(self, every: np.ndarray, shares: Sequence[_Share], lengths: Lengths) -> None:
@@ -173,10 +173,10 @@ class EpochSampler:
                 for side in lengths
             )
         )
-        """Most tokens of a pair that each draw may pick."""
+        """The most tokens of a pair that each draw may pick."""
 
     def pick(self, seed: int, epoch: int, shard: int) -> np.ndarray:
-        """Return the pair of each draw, a pure function of the arguments."""
+        """Return the pair picked by each draw, a pure function of the arguments."""
         random = np.random.Generator(np.random.PCG64([seed, shard]))
         shifts = (random.integers(0, _STEPS, len(self._shares)) + epoch * _STRIDE) % _STEPS
         picked = (share.pick(int(shift)) for share, shift in zip(self._shares, shifts, strict=True))
@@ -203,7 +203,7 @@ def mix_store(
     tokenizers: Tokenizers,
     store: EncodedStore,
 ) -> MixedStore | None:
-    """Return the training text by weights and tags of its sources; None: they are all alike."""
+    """Return the training text with its sources' weights and tags; None if it has neither."""
     data = config.data
     added = [(source.weight, source.tag) for source in added_sources(data).values()]
     if isinstance(data, CorpusData):
@@ -231,7 +231,7 @@ def mix_store(
 def _weigh_replay(
     replay: Replay, mix: TrainingMix, store: EncodedStore, max_length: int
 ) -> TrainingMix:
-    """Return the mix in which the replayed pairs have their share of each epoch."""
+    """Return the mix with weights that give replayed pairs their share of each epoch."""
     short = _count_short_pairs(mix, store, max_length)
     count = len(replay.sources)
     own, replayed = np.split(np.array(mix.weights) * short, [-count])
@@ -239,15 +239,15 @@ def _weigh_replay(
         if not pairs.any():
             raise CorpusError(
                 f"{name}: every pair has a blank side or is longer than training.max_length "
-                f"{max_length} tokens; raise it, or give other text"
+                f"{max_length} tokens; raise it, or use other text"
             )
     factor = replay.share / (1 - replay.share) * own.sum() / replayed.sum()
     scaled = mix.scale_last(count, float(factor))
     weight = max(scaled.weights[-count:])
     if weight > MAX_WEIGHT:
         raise CorpusError(
-            f"data.replay: at share {replay.share:g}, a pair would be drawn {weight:,.0f} times an "
-            f"epoch, and at most {MAX_WEIGHT:,.0f} are possible; lower share, or give more text"
+            f"data.replay: with share {replay.share:g}, a pair would be drawn {weight:,.0f} times "
+            f"an epoch, but the limit is {MAX_WEIGHT:,.0f}; lower share, or add more text"
         )
     drawn = np.array(scaled.weights) * short
     described = (
@@ -258,7 +258,7 @@ def _weigh_replay(
 
 
 def _count_short_pairs(mix: TrainingMix, store: EncodedStore, max_length: int) -> np.ndarray:
-    """Return how many pairs of each source are at most ``max_length`` long, tags included."""
+    """Return how many pairs of each source have at most ``max_length`` tokens, with tags."""
     counts = np.zeros(len(mix.sizes), np.int64)
     first = 0
     for lengths in store.read_lengths():

@@ -1,4 +1,4 @@
-"""Open a configured source, in the format that it is in."""
+"""Open a configured source in its format."""
 
 import re
 from collections.abc import Sequence
@@ -19,12 +19,12 @@ from transformer_cli.extensions.corpora.tmx import TmxReader
 from transformer_cli.extensions.corpora.units import BadUnits, UnitReader
 
 MAX_BAD_UNITS = 0.01
-"""Share of a source's units that may be damaged, where no setting says otherwise."""
+"""The share of a source's units that may be damaged, unless a setting changes it."""
 
 
 @dataclass(frozen=True)
 class TextReader(ParallelFiles):
-    """Two aligned text files, of which no line may be damaged: the other side's would be lost."""
+    """Two aligned text files. No line may be damaged, as dropping it would lose its other side."""
 
     bad: BadUnits = field(default_factory=BadUnits, compare=False)
 
@@ -37,23 +37,23 @@ class TextFilesReader(ConcatenatedSources):
     bad: BadUnits = field(default_factory=BadUnits, compare=False)
 
     def mtime_key(self) -> str | None:
-        """Return the key of all files, for which a store is asked at once."""
+        """Return one key for all files, from one query to each store."""
         return mtime_key_of(path for source in self.sources for path in source.paths)
 
 
 SourceReader = TextReader | TextFilesReader | UnitReader
-"""A configured source, read again on each use."""
+"""A configured source, which each use reads again."""
 
 
 def check_stores(name: str) -> None:
-    """Raise MissingExtraError if nothing here can fetch what ``name`` is found by."""
+    """Raise MissingExtraError if no installed extension can fetch ``name``."""
     if not registry.is_installed("stores"):
         missing = registry.describe_missing("extension", "stores")
-        raise MissingExtraError(f"{name}: cannot be fetched; {missing}")
+        raise MissingExtraError(f"{name}: cannot be downloaded; {missing}")
 
 
 def count_bytes(reader: SourceReader) -> int:
-    """Return the size of a source's files, compressed as they are."""
+    """Return the size of a source's files, in bytes, without decompressing them."""
     if isinstance(reader, UnitReader):
         paths = list(reader.files)
     else:
@@ -72,14 +72,14 @@ def count_bytes(reader: SourceReader) -> int:
 def open_source(
     source: SourceConfig, src_lang: str, tgt_lang: str, max_bad_units: float = MAX_BAD_UNITS
 ) -> SourceReader:
-    """Return the reader of a source; nothing is read before its pairs are asked for.
+    """Return the reader of a source, which reads nothing until its pairs are requested.
 
-    The languages are for formats that name them. At most a share of ``max_bad_units`` may be
-    damaged; they are counted and left out.
+    Some formats need the languages. A share of at most ``max_bad_units`` may be damaged; these
+    units are counted and left out.
 
     Raises:
-        CorpusError: no file matches a path with wildcards, it is a directory's, or one of the web
-            that cannot be fetched.
+        CorpusError: no file matches a path with wildcards, the path is a directory, or a file
+            cannot be downloaded.
     """
     if source.opus is not None or source.hf is not None:
         check_stores(source.opus or str(source.hf))
@@ -95,7 +95,7 @@ def open_source(
         return _open_text_files(source.src, source.tgt, source.sums)
     if source.path.is_dir():
         names = source.path / f"*.{source.format}"
-        raise CorpusError(f"{source.path}: this is a directory; name its files, as in {names}")
+        raise CorpusError(f"{source.path}: is a directory; name its files, e.g. {names}")
     files = (source.path, find_files(source.path, source.sums[0]), max_bad_units)
     match source:
         case SourceConfig(src_column=int() | str() as src, tgt_column=int() | str() as tgt):
@@ -107,10 +107,10 @@ def open_source(
 
 
 def source_of_file(path: Path) -> SourceConfig:
-    """Return the source that a file is by its name's ending: TMX, PO, or TSV of two columns.
+    """Return the source for a file by the ending of its name: TMX, PO, or TSV with two columns.
 
     Raises:
-        UsageError: it has another ending.
+        UsageError: the name has another ending.
     """
     name = path.with_suffix("") if is_compressed(path) else path
     match name.suffix.lower().removeprefix("."):
@@ -121,29 +121,29 @@ def source_of_file(path: Path) -> SourceConfig:
         case "tsv":
             return SourceConfig(tsv=path, src_column=1, tgt_column=2)
     hint = f"; {SEPARATED_BY_TABS}" if name.suffix.lower() == ".csv" else ""
-    raise UsageError(f"{path}: expected TMX, PO, or TSV of two columns, by the name's ending{hint}")
+    raise UsageError(f"{path}: expected .tmx, .po or .tsv (two columns){hint}")
 
 
 def _open_text_files(
     src: Path, tgt: Path, sums: tuple[str | None, str | None]
 ) -> TextReader | TextFilesReader:
-    """Pair up the files that match both paths, by what the wildcards stand for.
+    """Pair up the files that match both paths, by the text that the wildcards match.
 
-    Where no two files are alike in that, as of 'de/*' and 'en/*', they are in sorted order.
+    If no two files agree in that, as with 'de/*' and 'en/*', pair them up in sorted order.
     """
     src_files, tgt_files = map(find_files, (src, tgt), sums)
     of_src, of_tgt = _by_parts(src, src_files), _by_parts(tgt, tgt_files)
     if of_src.keys() & of_tgt.keys():
-        # Names alone do not tell: 'a.de' goes before 'a.x.de', and 'a.x.en' before 'a.en', say.
+        # Sorting is not enough: 'a.de' goes before 'a.x.de', but 'a.x.en' before 'a.en'.
         for own, others, pattern in ((of_src, of_tgt, tgt), (of_tgt, of_src, src)):
             if alone := [file for parts, file in own.items() if parts not in others]:
-                problem = f"no file that {pattern} matches goes with it, by what * and ? stand for"
+                problem = f"no file of {pattern} has the same text in place of * and ?"
                 raise CorpusError(f"{alone[0]}: {problem}; add it, or name fewer files")
         tgt_files = tuple(of_tgt[parts] for parts in of_src)
     elif len(src_files) != len(tgt_files):
         raise CorpusError(
-            f"{src} matches {len(src_files)} files, but {tgt} {len(tgt_files)}; they are paired up "
-            "in sorted order, so make their numbers equal"
+            f"{src} matches {len(src_files)} files, but {tgt} matches {len(tgt_files)}; files are "
+            "paired up in sorted order, so both must match equally many"
         )
     if len(src_files) == 1:
         return TextReader(src_files[0], tgt_files[0])
@@ -152,21 +152,21 @@ def _open_text_files(
 
 
 def _compile(pattern: str) -> re.Pattern[str]:
-    """Return a pattern with * and ?, groups that match no slash, as a regular expression."""
+    """Return a pattern with * and ?, which match no slash, as a regular expression with groups."""
     wildcards = {"*": "([^/]*)", "?": "([^/])"}
     parts = re.split("([*?])", re.sub(r"\*+", "*", pattern))
     return re.compile("".join(wildcards.get(part) or re.escape(part) for part in parts))
 
 
 def _by_parts(pattern: Path, files: Sequence[Path]) -> dict[tuple[str, ...], Path]:
-    """Return files by the parts of their names that wildcards stand for."""
+    """Return files by the text that the wildcards match in their names."""
     found = {}
-    # What is fetched is elsewhere, but the end of its path is the same.
+    # Downloaded files are elsewhere, but the ends of their paths are the same.
     begin = next((at for at, part in enumerate(pattern.parts) if set(part) & {"*", "?"}), -1)
     end = pattern.parts[begin:]
     wildcards = _compile("/".join(end))
     for file in files:
         match = wildcards.fullmatch("/".join(file.parts[-len(end) :]))
-        # None: on Windows, more files match than do here, as case is no matter there.
+        # match may be None on Windows, where case is ignored and more files are found.
         found[match.groups() if match else (file.name,)] = file
     return found

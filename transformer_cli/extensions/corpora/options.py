@@ -22,24 +22,24 @@ _FORMATS: dict[str, Any] = {ending: ending.removeprefix(".") for ending in TABLE
 
 
 def format_of(path: Path) -> TableFormat | None:
-    """Return the format that a name's ending says, compressed or not; None: no table."""
+    """Return the format for a name's ending, ignoring compression; None if it is not a table."""
     found: TableFormat | None = _FORMATS.get(plain_text.ending_of(path))
     return found
 
 
 @dataclass(frozen=True)
 class TableOptions(InputOptions):
-    """Where the text to translate is in a table."""
+    """The place of the text to translate in a table."""
 
     heading = "Documents and tables"
     order = 2
     src_column: Annotated[
         str | None,
-        option("N|NAME", "TSV: column of the text, from 1, or its header.", marks=("lines",)),
+        option("N|NAME", "TSV: column with the text, by number or header.", marks=("lines",)),
     ] = None
     src_field: Annotated[
         str | None,
-        option("NAME", "JSONL: field of the text, as in translation.de.", marks=("lines",)),
+        option("NAME", "JSONL: field with the text, e.g. translation.de.", marks=("lines",)),
     ] = None
 
     def matches(self, given: TranslateOptions) -> bool:
@@ -47,7 +47,7 @@ class TableOptions(InputOptions):
         return is_named or self.src_column is not None or self.src_field is not None
 
     def find_text(self, given: TranslateOptions) -> "tables.TextColumn":
-        """Return where the text is in the input; UsageError: nothing says so."""
+        """Return the place of the text in the input; raise UsageError if it is unclear."""
         return tables.find_text(given.input_, self.src_column, self.src_field)
 
     def check(self, given: TranslateOptions) -> None:
@@ -59,7 +59,7 @@ class TableOptions(InputOptions):
                 problem = f"rows of {given.input_} are written as {own.upper()}"
                 raise UsageError(f"translate: -o: {problem}; give a name that ends with .{own}")
         elif written in TABLES and not given.marked(written):
-            raise UsageError(f"translate: -o {given.output}: lines of text are no table; rename -o")
+            raise UsageError(f"translate: -o {given.output}: plain text is not a table; rename -o")
 
     def check_one(self, given: TranslateOptions) -> None:
         as_json = given.marked(".jsonl") if given.kind is self else []

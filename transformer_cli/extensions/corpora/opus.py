@@ -1,4 +1,4 @@
-"""What OPUS, the open collection of parallel corpora, has in two languages, by its API."""
+"""The list of corpora that OPUS, the open collection of parallel corpora, has in two languages."""
 
 import re
 from typing import Annotated
@@ -14,7 +14,7 @@ from transformer_cli.extensions.stores.fetching import CHUNK_SECONDS, TIMEOUT
 from transformer_cli.extensions.stores.objects import call_in_time
 
 API = "https://opus.nlpl.eu/opusapi/"
-# None for unknown, where OPUS has ''.
+# None for an unknown count, where OPUS has ''.
 _Count = Annotated[int | None, BeforeValidator(lambda count: None if count == "" else count)]
 
 
@@ -26,11 +26,11 @@ class Release(BaseModel):
     url: str
     alignment_pairs: _Count
     size: _Count
-    """Of the archive, in KB."""
+    """The size of the archive, in KB."""
 
     @property
     def name(self) -> str:
-        """Name of the corpus and its version, as a source has it."""
+        """The name of the corpus and its version, as in a source's setting."""
         return f"{self.corpus}/{self.version}"
 
 
@@ -42,7 +42,7 @@ def list_releases(src_lang: str, tgt_lang: str) -> list[Release]:
     """Return the latest versions of all corpora in two languages, the largest first.
 
     Raises:
-        CorpusError: OPUS cannot be asked, or has nothing in these languages.
+        CorpusError: OPUS does not answer, or has nothing in these languages.
     """
     import requests
 
@@ -55,14 +55,14 @@ def list_releases(src_lang: str, tgt_lang: str) -> list[Release]:
     except requests.RequestException as error:
         status = None if error.response is None else error.response.status_code
         problem = f"the server answered {status}" if status else "no connection"
-        raise CorpusError(f"{API}: OPUS cannot be asked: {problem}; try again later") from error
+        raise CorpusError(f"{API}: cannot reach OPUS: {problem}; try again later") from error
     except TimeoutError as error:
-        raise CorpusError(f"{API}: OPUS cannot be asked: {error}; try again later") from error
+        raise CorpusError(f"{API}: cannot reach OPUS: {error}; try again later") from error
     except ValidationError as error:
-        raise CorpusError(f"{API}: what OPUS answers is of an unknown form") from error
+        raise CorpusError(f"{API}: cannot understand the answer of OPUS") from error
 
     def is_usable(release: Release) -> bool:
-        # A second archive of some, of a stricter selection, has another name.
+        # Some corpora have a second, smaller archive with another name.
         path = urlsplit(archive_url(release.name, src_lang, tgt_lang)).path
         return bool(re.fullmatch(TWO_NAMES, release.name)) and release.url.endswith(path)
 
@@ -74,10 +74,10 @@ def list_releases(src_lang: str, tgt_lang: str) -> list[Release]:
 
 
 def find_release(name: str, src_lang: str, tgt_lang: str) -> Release:
-    """Return the latest version of a corpus; raise what ``list_releases`` does, too."""
+    """Return the latest version of a corpus; raise the same errors as ``list_releases``."""
     releases = list_releases(src_lang, tgt_lang)
     for release in releases:
         if name in (release.corpus, release.name):
             return release
     problem = no_such("corpus", name, [release.corpus for release in releases])
-    raise CorpusError(f"opus:{name}: in '{src_lang}' and '{tgt_lang}' OPUS has {problem}")
+    raise CorpusError(f"opus:{name}: in '{src_lang}' and '{tgt_lang}', OPUS has {problem}")

@@ -1,4 +1,4 @@
-"""A first experiment on text of the user's own, or of OPUS: its configuration."""
+"""The config of a first experiment on the user's own text, or on a corpus of OPUS."""
 
 import os.path
 import re
@@ -16,24 +16,24 @@ from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.extensions.corpora.template import fill_template, quote_path
 from transformer_cli.extensions.revision.foreign_scripts import scripts_of
 
-if TYPE_CHECKING:  # it needs the extension that fetches
+if TYPE_CHECKING:  # importing it needs the extension for downloads
     from transformer_cli.extensions.corpora.opus import Release
 
 _LANGUAGE_OPTIONS = ("--src-lang", "--tgt-lang")
 _MAX_HELD_OUT = 1000
 _SHARE_HELD_OUT = 20
-"""One pair in so many, of each split, as long as these are fewer than the maximum."""
+"""One pair in this many is held out for each split, up to the maximum."""
 
 
 def read_languages(src_lang: str, tgt_lang: str) -> tuple[str, str]:
-    """Return the names of two languages in their usual form; raise UsageError if they aren't."""
+    """Return both language codes in their usual form; raise UsageError if they are invalid."""
     names = normalize_language(src_lang), normalize_language(tgt_lang)
     for option, given, name in zip(_LANGUAGE_OPTIONS, (src_lang, tgt_lang), names, strict=True):
         if name is None:
-            raise UsageError(f"{option} {given}: is no language code such as de, pt-BR or zh_TW")
+            raise UsageError(f"{option} {given}: not a language code such as de, pt-BR or zh_TW")
     src, tgt = map(str, names)
     if src == tgt:
-        raise UsageError(f"--tgt-lang {tgt_lang}: is --src-lang too; they must differ")
+        raise UsageError(f"--tgt-lang {tgt_lang}: is the same as --src-lang; they must differ")
     return src, tgt
 
 
@@ -42,21 +42,21 @@ def check_files(files: ParallelFiles) -> None:
 
     Raises:
         MissingTextError: there is no such file.
-        MissingExtraError: it is compressed, and the package that reads it is missing.
-        CorpusError: it cannot be read as often as it takes, or both sides are one file.
+        MissingExtraError: a file is compressed, and the package that reads it is missing.
+        CorpusError: a file can be read only once, or both sides are the same file.
     """
     for path in files.paths:
         if path.is_dir():
             raise CorpusError(f"{path}: is a directory; name a file in it")
         if path.exists() and not path.is_file():
-            raise CorpusError(f"{path}: is no file; a pipe can be read only once, so save it first")
+            raise CorpusError(f"{path}: not a file; a pipe can be read only once, so save it first")
         open_text(path).close()
     if is_same_file(*files.paths):
-        raise CorpusError(f"{files.src}: is given for both sides; name the other side's file, too")
+        raise CorpusError(f"{files.src}: is given for both sides; name the other side's file too")
 
 
 def guess_languages(src: Path, tgt: Path) -> tuple[str, str]:
-    """Return languages by the endings of files, as in train.de and train.zh_TW; '' for unknown."""
+    """Return languages from the endings of files, e.g. train.de and train.zh_TW; '' for unknown."""
     of_src, of_tgt = (
         _guess_language((Path(path.stem) if is_compressed(path) else path).suffix[1:])
         for path in (src, tgt)
@@ -65,7 +65,7 @@ def guess_languages(src: Path, tgt: Path) -> tuple[str, str]:
 
 
 def _guess_language(ending: str) -> str:
-    # Three letters may be a language, or 'txt'.
+    # Three letters may be a language or something else, e.g. 'txt'.
     is_likely = re.match("[a-z]{2}(?![A-Za-z])", ending) or scripts_of(ending) is not None
     return (normalize_language(ending) or "") if is_likely else ""
 
@@ -76,10 +76,10 @@ def configure_own(
     directory: Path,
     name: str | None = None,
 ) -> NewConfig:
-    """Return the configuration for ``directory``; it is named after the languages by default.
+    """Return the config for ``directory``; by default its name has the languages.
 
-    ``texts`` has 'train', and perhaps 'val' and 'test'; without 'val', pairs of 'train' are held
-    out for what is missing.
+    ``texts`` has 'train', and may have 'val' and 'test'. Without 'val', pairs of 'train' are held
+    out for the missing splits.
 
     Raises:
         CorpusError: a file cannot be read, or has too few lines.
@@ -100,7 +100,7 @@ def _describe_source(directory: Path, pair: ParallelFiles) -> str:
 
 def _name_config(name: str | None, kind: str, languages: tuple[str, str], text: str) -> NewConfig:
     path = Path(f"configs/{name or '_'.join((kind, *languages))}.yaml")
-    # Text that nobody has looked at needs more than training.
+    # New text should be checked before training.
     advised = [name for name in ("check",) if registry.find("command", name)]
     return NewConfig(path, text, (*advised, "train"), ", or choose another --name")
 
@@ -108,16 +108,16 @@ def _name_config(name: str | None, kind: str, languages: tuple[str, str], text: 
 def configure_release(
     release: "Release", languages: tuple[str, str], name: str | None = None
 ) -> NewConfig:
-    """Return the configuration for a corpus of OPUS, by the size that OPUS gives.
+    """Return the config for a corpus of OPUS, by the size that OPUS states.
 
     Raises:
-        CorpusError: OPUS gives none, or it is too small.
+        CorpusError: OPUS states no size, or the corpus is too small.
     """
     pairs, source = release.alignment_pairs, {"train": f"{{opus: {release.name}}}"}
     if pairs is None:
         raise CorpusError(
-            f"{release.name}: OPUS does not say how large it is, which the model has to fit; start "
-            f"from another corpus, and name this one there, as {source['train']}"
+            f"{release.name}: OPUS does not say how large it is, so no model size can be chosen; "
+            f"start from another corpus, and add this one to its config as {source['train']}"
         )
     held_out = _hold_out(release.name, pairs, ["val", "test"])
     filled = fill_template(f"{release.name} of OPUS", languages, pairs, source, held_out)
@@ -125,22 +125,22 @@ def configure_release(
 
 
 def _hold_out(where: Path | str, pairs: int, splits: list[str]) -> dict[str, int]:
-    """Return how many pairs are held out for each split."""
+    """Return how many pairs to hold out for each split."""
     if splits and pairs < _SHARE_HELD_OUT:
         raise CorpusError(
-            f"{where}: has {pairs} lines, too few to hold some out for validation; take --from own "
-            "with validation text of your own, --val-src and --val-tgt"
+            f"{where}: has {pairs} lines, too few to hold some out for validation; use --from own "
+            "and give your own validation text with --val-src and --val-tgt"
         )
     return dict.fromkeys(splits, min(_MAX_HELD_OUT, pairs // _SHARE_HELD_OUT))
 
 
 def _seen_from(directory: Path, path: Path) -> Path:
-    """Return a relative path as one that starts from ``directory``."""
+    """Return a relative path as seen from ``directory``."""
     try:
         if path.is_absolute():
             return path
-        # Where links lead, since that is where a command sees `..` from.
+        # Resolve links, as commands resolve `..` from the real directory.
         parent = Path(os.path.relpath(path.parent.resolve(), directory.resolve()))
         return parent / path.name
-    except ValueError:  # they are on two drives of Windows
+    except ValueError:  # they are on two Windows drives
         return path.absolute()

@@ -1,4 +1,4 @@
-"""Pairs in gettext's PO files, and their entries."""
+"""Entries of gettext's PO files, and their pairs."""
 
 import re
 from collections import Counter
@@ -23,9 +23,9 @@ from transformer_cli.extensions.corpora.units import (
 from transformer_cli.text.lines import bounded_lines, without_byte_order_mark
 
 Texts = Mapping[str, str]
-"""Of an entry, by keyword: msgctxt, msgid, msgid_plural, msgstr or msgstr[0] and so on."""
+"""An entry's texts by keyword: msgctxt, msgid, msgid_plural, msgstr or msgstr[0] and so on."""
 
-_MAX_BYTES = 1 << 25  # of an entry, and of a header with its comments
+_MAX_BYTES = 1 << 25  # for an entry, and for a header with its comments
 _LINE = re.compile(
     r"\s*+(?:(?P<comment>#.*)"
     r"|(?:(?P<key>msgctxt|msgid_plural|msgid|msgstr(?:\[\d{1,3}\])?)\s*+)?"
@@ -39,21 +39,21 @@ _CHARSET = re.compile(
 )
 _PLURAL_FORMS = re.compile(r"nplurals\s*=\s*(\d{1,3})\s*;\s*plural\s*=([^;]*)")
 _NUMBERS = range(1, 1001)
-"""Of things: enough to find the form of most, as rules go by the last two digits."""
+"""Numbers of things: enough to find the most frequent form, as rules use the last two digits."""
 
 
 class PluralForms(NamedTuple):
-    """What a header says of the forms of a plural."""
+    """The plural forms that a header describes."""
 
     number: int
     one: int  # the form for one thing
     many: int  # the form for most numbers of things
-    one_has_others: bool = False  # whether the form for one is also used for 21, say
+    one_has_others: bool = False  # whether the form for one is also used for others, e.g. 21
 
 
 @dataclass(frozen=True)
 class PoReader(UnitReader):
-    """Messages and their translations; of a plural, the forms of one thing and of most numbers."""
+    """Messages and translations; for a plural, the forms for one thing and for most numbers."""
 
     languages: tuple[str, str]
 
@@ -71,10 +71,10 @@ class PoReader(UnitReader):
                     yield from _pairs(texts, place, plural, is_swapped)
 
     def nothing_found(self) -> str:
-        return "there are no translated entries in it"
+        return "has no translated entries"
 
     def _is_swapped(self, language: str, name: str) -> bool:
-        """Return whether the messages are in the target language, given that of the header."""
+        """Return whether the messages are in the target language, by the header's language."""
         src, tgt = map(base_language, self.languages)
         code = language_code(language)
         if code not in ("", src, tgt):
@@ -82,10 +82,10 @@ class PoReader(UnitReader):
                 f"{name}: the header says 'Language: {language[:40]}', which is neither the source "
                 f"language '{src}' nor the target language '{tgt}'"
             )
-        if src == tgt:  # pt-BR and pt-PT
+        if src == tgt:  # e.g. pt-BR and pt-PT
             comparable = comparable_code(self.languages)
             return comparable(language) == comparable(self.languages[0])
-        # Messages are in English, but in a few programs.
+        # Nearly all programs have English messages.
         return code == src if code else tgt == "en"
 
 
@@ -96,8 +96,8 @@ class PoReader(UnitReader):
 class PoEntry:
     """An entry of a PO file; lines are numbered from 0."""
 
-    line: int  # the first with a keyword
-    first: int | None = None  # the first of its comments
+    line: int  # the first line with a keyword
+    first: int | None = None  # the first line of its comments
     texts: dict[str, str] = field(default_factory=dict)
     flags: list[int] = field(default_factory=list)  # lines
     previous: list[int] = field(default_factory=list)
@@ -107,7 +107,7 @@ class PoEntry:
 
     @property
     def sources(self) -> list[str]:
-        """The messages: of one thing, and perhaps of many."""
+        """The messages: for one thing, and for many if the entry has a plural."""
         return [self.texts[key] for key in ("msgid", "msgid_plural") if key in self.texts]
 
     @property
@@ -115,7 +115,7 @@ class PoEntry:
         return [key for key in self.texts if key.startswith("msgstr")]
 
     def add_comment(self, number: int, comment: str) -> None:
-        """Note a comment: which line has it, and what it says."""
+        """Record the comment on a line."""
         if self.first is None:
             self.first = number
         if comment[1:2] == "|":
@@ -128,7 +128,7 @@ class PoEntry:
 
 
 def read_flags(comment: str) -> list[str]:
-    """Return the flags that a comment has."""
+    """Return the flags in a comment."""
     return [flag.strip() for flag in comment[2:].split(",") if flag.strip()]
 
 
@@ -137,42 +137,42 @@ def read_entries(
 ) -> Iterator[PoEntry]:
     """Yield each entry of a PO file that is not obsolete.
 
-    ``encoding`` is that of bytes that are written as escapes. ``refuse`` gives the error to raise
-    about a line and its problem.
+    ``encoding`` is the encoding of bytes written as escapes. ``refuse`` makes the error to raise
+    from a line and its problem.
     """
     entry, key, size = PoEntry(0), "", 0
-    parts: dict[str, list[str]] = {}  # of the texts: a long one has many lines
+    parts: dict[str, list[str]] = {}  # lines of each text
 
     def end() -> PoEntry:
         entry.texts = {key: "".join(texts) for key, texts in parts.items()}
         parts.clear()
         if "msgid" not in entry.texts or not entry.forms:
-            problem = "an entry without its msgid or msgstr, or out of order"
+            problem = "an entry without msgid or msgstr, or in the wrong order"
             raise refuse(entry.line, problem)
         return entry
 
     for number, line in enumerate(lines):
         match = _LINE.fullmatch(line)
         if match is None:
-            raise refuse(number, "no line of a PO file")
+            raise refuse(number, "not a line of a PO file")
         comment, keyword, text = match["comment"], match["key"], match["text"]
         if entry.translation and (comment or (keyword and not keyword.startswith("msgstr"))):
             yield end()
             entry, key, size = PoEntry(0), "", 0
         size += len(line)
         if size > _MAX_BYTES:
-            problem = f"an entry of more than {_MAX_BYTES:,} characters"
+            problem = f"an entry with more than {_MAX_BYTES:,} characters"
             raise refuse(number, problem)
         if comment:
-            if comment[1:2] == "~":  # what went before is of an obsolete entry
+            if comment[1:2] == "~":  # the comments before belong to an obsolete entry
                 if parts:
-                    raise refuse(number, "an obsolete line in the midst of an entry")
+                    raise refuse(number, "an obsolete line within an entry")
                 entry, size = PoEntry(0), 0
             elif not parts:
                 entry.add_comment(number, comment)
         elif keyword:
             if keyword in parts:
-                raise refuse(number, f"a second {keyword} of one entry")
+                raise refuse(number, f"a second {keyword} in one entry")
             if not parts:
                 entry.line = number
             key = keyword
@@ -203,19 +203,19 @@ def _unescape(text: str, encoding: str) -> str:
 
 
 def _read_po(raw: BinaryIO, name: str) -> Iterator[tuple[str, Texts]]:
-    """Yield the texts of the header and of each entry that is not fuzzy, and where they are."""
+    """Yield the place and texts of the header and of each entry that is not fuzzy."""
 
     def refuse(line: int, problem: str) -> CorpusError:
         return CorpusError(f"{name}:{line + 1}: {problem}")
 
     encoding, lines = _open_lines(raw, name)
     for entry in read_entries(_decode_lines(lines, encoding, name), encoding, refuse):
-        if not entry.is_fuzzy or is_header(entry.texts):  # as xgettext's templates have it
+        if not entry.is_fuzzy or is_header(entry.texts):  # headers of templates are fuzzy
             yield f"{name}:{entry.line + 1}", entry.texts
 
 
 def _open_lines(raw: BinaryIO, name: str) -> tuple[str, Iterator[bytes]]:
-    """Return the encoding of a PO file, as its header says, and its lines."""
+    """Return the encoding in the header of a PO file, and all lines of the file."""
     lines = bounded_lines(raw, name)
     head: list[bytes] = []
     size = messages = 0
@@ -224,7 +224,7 @@ def _open_lines(raw: BinaryIO, name: str) -> tuple[str, Iterator[bytes]]:
         messages += head[-1].lstrip().startswith(b"msgid ")
         size += len(line)
         if size > _MAX_BYTES:
-            raise CorpusError(f"{name}: a header of more than {_MAX_BYTES >> 20} MiB")
+            raise CorpusError(f"{name}: the header is larger than {_MAX_BYTES >> 20} MiB")
         if messages > 1:
             break
     return read_encoding(b"".join(head), name), chain(head, lines)
@@ -239,16 +239,16 @@ def _decode_lines(lines: Iterable[bytes], encoding: str, name: str) -> Iterator[
 
 
 def read_encoding(header: bytes, name: str) -> str:
-    """Return the character set that a header names."""
+    """Return the encoding for the character set that a header names."""
     match = _CHARSET.search(header)
-    if match is None or match[1] == b"CHARSET":  # as a template has it
+    if match is None or match[1] == b"CHARSET":  # a template's placeholder
         return "utf-8"
     charset = match[1].decode("latin-1")
     if encoding := find_encoding(charset):
         return encoding
     raise CorpusError(
-        f"{name}: the header names the character set '{charset[:40]}', which cannot be used; "
-        "convert the file to UTF-8, for example with msgconv"
+        f"{name}: the header names the character set '{charset[:40]}', which is not supported; "
+        "convert the file to UTF-8, e.g. with msgconv"
     )
 
 
@@ -261,7 +261,7 @@ def is_header(texts: Texts) -> bool:
 
 
 def read_header(text: str) -> dict[str, str]:
-    """Return the values of a header, by their names in lower case."""
+    """Return the fields of a header by their lowercase names."""
     lines = (line.partition(":") for line in text.split("\n"))
     return {name.strip().lower(): value.strip() for name, _, value in lines}
 
@@ -294,30 +294,30 @@ def _match_forms(texts: Texts, plural: PluralForms | None) -> list[tuple[str, st
     if count != number:
         says = f"for {number}" if plural else "that can be used"
         raise InvalidTextError(
-            f"a plural of {count} forms, where the header has "
+            f"a plural with {count} forms, but the header has "
             f"{'' if plural else 'no '}Plural-Forms {says}"
         )
     matched = [(texts["msgid_plural"], forms.get(many, ""))]
-    # A form for all numbers is no translation of 'one file'.
+    # A form used for all numbers does not translate 'one file'.
     return matched if one == many else [(texts["msgid"], forms.get(one, "")), *matched]
 
 
 def language_code(language: str) -> str:
-    """Return the code of the language that a header names; nothing if it is not known."""
+    """Return the language code that a header names; '' if it is unknown."""
     code = base_language(language)
-    return code if len(code) <= 3 else ""  # as 'Portuguese'
+    return code if len(code) <= 3 else ""  # a name, e.g. 'Portuguese'
 
 
 def read_plural_forms(text: str) -> PluralForms | None:
-    """Return what a header's Plural-Forms says; None: nothing that can be used."""
+    """Return the header's Plural-Forms; None if they are missing or unusable."""
     match = _PLURAL_FORMS.match(text)
     if match is None:
         return None
     count = int(match[1])
     try:
-        # As GNUTranslations reads it. It bounds the expression's length and depth.
+        # Like GNUTranslations. c2py bounds the expression's length and depth.
         one, *others = map(c2py(match[2].strip()), _NUMBERS)
-    except (ValueError, ArithmeticError, SyntaxError):  # the last of `n == !n`
+    except (ValueError, ArithmeticError, SyntaxError):  # `n == !n` gives a SyntaxError
         return None
     if not all(0 <= form < count for form in (one, *others)):
         return None

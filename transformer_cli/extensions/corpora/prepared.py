@@ -1,8 +1,8 @@
-"""A prepared corpus: the files of its splits, and the record of what became of its sources.
+"""A prepared corpus: the files of its splits, and a record about its sources.
 
-It is an artifact with two files a split, ``train.src`` and ``train.tgt`` say, and sources.json. The
-pairs of a split are in the order of the sources. ``preparing.py`` makes it. A split with a source
-of its own is no part of it, but read where it lies.
+It is an artifact with two files a split, e.g. ``train.src`` and ``train.tgt``, and sources.json.
+The pairs of a split are in the order of the sources. ``preparing.py`` writes it. A split with its
+own source is not part of it; that source is read directly.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -23,52 +23,52 @@ RECORD = "sources.json"
 
 
 class SourceRecord(BaseModel):
-    """What became of a source."""
+    """How many pairs of a source were kept, and how many were left out and why."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     name: str
-    """As in 'sources[0] memory.tmx'."""
+    """The name, e.g. 'sources[0] memory.tmx'."""
     pairs: int
     bad: int
-    """Units that could not be read."""
+    """The number of units that could not be read."""
     first_bad: str | None
-    """Why the first of them could not."""
+    """The problem of the first such unit."""
     removed: dict[str, int]
-    """Pairs left out, by filter or ``HELD_OUT``."""
+    """The number of pairs left out, by filter or ``HELD_OUT``."""
     kept: dict[str, int]
-    """Pairs kept, by split."""
+    """The number of pairs kept, by split."""
 
 
 class CorpusRecord(Record):
-    """Content of sources.json; made of the sources' SHA-256."""
+    """The content of sources.json, with the sources' checksum."""
 
     mtime_key: str | None
-    """Of the sources; see ``PairSource``."""
+    """The key of the sources; see ``PairSource``."""
     sources: list[SourceRecord]
 
 
 def corpus_artifact(directory: Path) -> Artifact[CorpusRecord]:
-    """Return the artifact that a prepared corpus is."""
+    """Return the artifact of a prepared corpus."""
     return Artifact(directory, CorpusRecord, RECORD)
 
 
 def read_corpus_record(directory: Path) -> CorpusRecord | None:
-    """Return the record of a prepared corpus; None: there is none, or it is damaged."""
+    """Return the record of a prepared corpus; None if it is missing or damaged."""
     return corpus_artifact(directory).read()
 
 
 def find_damage(
     directory: Path, record: CorpusRecord, splits: Collection[str] | None = None
 ) -> str | None:
-    """Return a message about the first file, of all or these splits, that is not as written."""
+    """Return a message about the first file, in all or these splits, that is not as written."""
     artifact = corpus_artifact(directory)
     files = {
         name: file
         for name, file in record.files.items()
         if splits is None or name.partition(".")[0] in splits
     }
-    # The training text may be large, and its sum is compared where it is trained on.
+    # The training text may be large, and training compares its checksum anyway.
     held_out = {name: file for name, file in files.items() if not name.startswith("train.")}
     asked, read = (record.model_copy(update={"files": each}) for each in (files, held_out))
     return artifact.find_damage(asked) or artifact.find_damage(read, compares_sums=True)
@@ -80,7 +80,7 @@ def split_path(directory: Path, split: str) -> ParallelFiles:
 
 
 def read_split(directory: Path, split: str, data: CorpusData) -> ParallelText:
-    """Read a split, each source a ``TaggedLine``; raise CorpusError if it is missing or damaged."""
+    """Read a split as ``TaggedLine`` sources; raise CorpusError if it is missing or damaged."""
     text = split_path(directory, split).read()
     record = read_corpus_record(directory)
     if record is None or len(record.sources) != len(data.sources):
@@ -94,19 +94,19 @@ def read_split(directory: Path, split: str, data: CorpusData) -> ParallelText:
 
 
 def read_given(source: SourceConfig, data: CorpusData) -> ParallelText:
-    """Read a split that has a source of its own, with its tag."""
+    """Read a split with its own source, and add its tag."""
     pairs = list(readable_pairs(open_configured(source, data).pairs()))
     sources = [TaggedLine(src, source.tag) if source.tag else src for src, _ in pairs]
     return ParallelText(sources, [tgt for _, tgt in pairs])
 
 
 def open_configured(source: SourceConfig, data: CorpusData) -> SourceReader:
-    """Return the reader of one of the sources that ``data`` names."""
+    """Return the reader of one of the sources in ``data``."""
     return open_source(source, data.src_lang, data.tgt_lang, data.max_bad_units)
 
 
 def readable_pairs(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Yield pairs without what ``decode_lines`` would drop from their files."""
+    """Yield pairs without the characters that ``decode_lines`` drops from their files."""
     for src, tgt in pairs:
         yield src.lstrip("\ufeff").rstrip("\r"), tgt.lstrip("\ufeff").rstrip("\r")
 
@@ -135,7 +135,7 @@ def given_sources(data: CorpusData) -> dict[str, SourceConfig]:
 def find_text_files(
     data: CorpusData,
 ) -> tuple[dict[str, ParallelFiles], dict[str, ParallelFiles]]:
-    """Return the aligned text files that are sources, of training text and of given splits."""
+    """Return the aligned text files among the sources: of the training text, and of splits."""
     training = {f"data.sources[{n}]": source for n, source in enumerate(data.sources)}
     of_training, of_given = (
         {

@@ -1,11 +1,10 @@
-"""Prepare a corpus, or clean it: read, filter and split its sources, and write aligned text.
+"""Prepare or clean a corpus: read, filter and split its sources, and write aligned text.
 
-The sources are read here, part by part, and their text is kept in two files, while tasks for an
-executor look at the pairs of each part. What becomes of each pair is decided by deciding.py, and
-then each is written where it belongs. What comes out depends neither on how the text is cut nor on
-where the tasks run.
+This process reads the sources part by part and keeps their text in two files, while tasks of an
+executor look at each part's pairs. Then deciding.py decides about each pair, and each is written to
+its split. The result depends neither on how the text is cut nor on where the tasks run.
 
-Cleaning writes what is left out as well.
+Cleaning also writes the rejected pairs.
 """
 
 import tempfile
@@ -39,36 +38,32 @@ from transformer_cli.extensions.corpora.deciding import (
     judge,
 )
 from transformer_cli.extensions.corpora.opening import SourceReader, count_bytes
-from transformer_cli.extensions.corpora.settings import (
-    CorpusData,
-    SourceConfig,
-    SplitConfig,
-)
+from transformer_cli.extensions.corpora.settings import CorpusData, SourceConfig, SplitConfig
 
 HELD_OUT = "held_out"
-"""Reason why a pair is left out that shares a side with val or test."""
+"""The reason for leaving out a pair that shares a side with val or test."""
 DROPPED = "dropped.tsv"
 PART_PAIRS = 1 << 14
-"""Pairs that one task looks at."""
+"""The number of pairs in one task."""
 _MOST_AHEAD = 64
-"""Parts that may wait for workers."""
+"""The number of parts that may wait for workers."""
 MIN_BYTES_FOR_WORKERS = 1 << 24
-"""Text that is worth the second that it takes to start workers."""
+"""Smaller text is not worth the second that starting workers takes."""
 
 
 def prepare_corpus(
     data: CorpusData, directory: Path, executor: Executor | None = None
 ) -> prepared.CorpusRecord:
-    """Write a corpus into ``directory``, which must not exist, or be empty.
+    """Write a corpus into ``directory``, which must be new or empty.
 
-    The sources are read once, by tasks of ``executor``: of one that has a process a core if none is
-    given, and of none if there is little to read.
+    Tasks of ``executor`` read the sources once. Without one, tasks run in one process per core, or
+    in this process if there is little to read.
 
     Raises:
         CorpusError: a source cannot be read, or no pair is left.
         ConfigError: too few pairs are left for ``data.split``.
         MissingExtraError: a format or a filter needs a package that is not installed.
-        WorkerError: a worker has died.
+        WorkerError: a worker died.
         OSError: the files cannot be written.
     """
     artifact = prepared.corpus_artifact(directory)
@@ -76,9 +71,9 @@ def prepare_corpus(
 
 
 def is_prepared(data: CorpusData, directory: Path) -> bool:
-    """Return whether ``directory`` has the splits of these settings, of the sources as they are.
+    """Return whether ``directory`` has the splits of the current sources.
 
-    The settings of sources, filters and drawn splits are not compared: the caller knows them.
+    The settings of sources, filters and drawn splits are not compared; the caller checks them.
     """
     record = prepared.read_corpus_record(directory)
     if record is None:
@@ -92,7 +87,7 @@ def is_prepared(data: CorpusData, directory: Path) -> bool:
 
 @dataclass(frozen=True)
 class UnpreparedSplit:
-    """A split of a corpus that is known by its settings and sources, without preparing it."""
+    """A split of a corpus that is identified by settings and sources, without preparing it."""
 
     data: CorpusData
     split: str
@@ -128,7 +123,7 @@ def _concatenate(sources: Sequence[_Source]) -> ConcatenatedSources:
 
 
 def _open_all(data: CorpusData) -> list[SourceReader]:
-    """Return the readers of all sources, also of the splits that are not drawn."""
+    """Return the readers of all sources, including those of splits."""
     return [
         prepared.open_configured(source, data)
         for source in (*data.sources, *prepared.given_sources(data).values())
@@ -141,14 +136,14 @@ def write_corpus(
     executor: Executor | None = None,
     writes_dropped: bool = False,
 ) -> prepared.CorpusRecord:
-    """Write a corpus into a directory that is there; see ``prepare_corpus``.
+    """Write a corpus into an existing directory; see ``prepare_corpus``.
 
-    If it ``writes_dropped``, the pairs that are left out are appended to ``DROPPED``.
+    If it ``writes_dropped``, pairs that are left out are appended to ``DROPPED``.
     """
     sources = _open_sources(data)
     text = _concatenate(sources)
     mtime_key, source_sha256 = text.mtime_key(), text.source_sha256()
-    # The first pair of each, so that a wrong name is not found hours later.
+    # Read the first pair of each source, to find a wrong name now and not hours later.
     for reader in _open_all(data):
         next(reader.pairs(), None)
     filtering = Filtering(
@@ -164,7 +159,7 @@ def write_corpus(
         now = text.mtime_key()
         if (now is None or now != mtime_key) and text.source_sha256() != source_sha256:
             raise CorpusError(
-                "data.sources: files have changed while they were read; start again when nobody "
+                "data.sources: files changed while they were read; start again when nothing "
                 "writes to them"
             )
         source_of = np.repeat(np.arange(len(sources), dtype=np.int32), sizes)
@@ -189,7 +184,7 @@ def write_corpus(
 def _open_executor(
     given: Executor | None, sources: Sequence[_Source], directory: Path
 ) -> Iterator[Executor]:
-    """Yield the executor for text of this size; see ``prepare_corpus``."""
+    """Yield an executor that suits the size of the text; see ``prepare_corpus``."""
     if sum(count_bytes(source.reader) for source in sources) < MIN_BYTES_FOR_WORKERS:
         yield SerialExecutor()
     elif given is not None:
@@ -205,9 +200,9 @@ def _read(
     spooled: Sequence[Path],
     tasks: Executor,
 ) -> tuple[list[np.ndarray], list[int]]:
-    """Write all pairs into two files, and have them judged.
+    """Write all pairs into two files, and judge them.
 
-    Returns what ``judge`` does, of all pairs, and the number of pairs of each source.
+    Returns the arrays of ``judge`` for all pairs, and the number of pairs of each source.
     """
     done: list[list[np.ndarray]] = []
     judged: deque[Future[list[np.ndarray]]] = deque()
@@ -223,7 +218,7 @@ def _read(
                 for file, lines in zip(files, zip(*part, strict=True), strict=True):
                     file.write("".join([f"{line}\n" for line in lines]).encode())
                 judged.append(tasks.submit(judge, filtering, number, part))
-                if len(judged) > _MOST_AHEAD:  # so that progress is that of the slower work
+                if len(judged) > _MOST_AHEAD:  # keep reading from running ahead of the tasks
                     done.append(judged.popleft().result())
     done += (each.result() for each in judged)
     return [np.concatenate(parts) for parts in zip(*done, strict=True)], sizes
@@ -239,7 +234,7 @@ def _decide(
     split: SplitConfig | None,
     may_hold_out: np.ndarray,
 ) -> np.ndarray:
-    """Return what becomes of each pair, int8: a split's number, or more."""
+    """Return the fate of each pair, int8: a split's number, or a higher number for a reason."""
     reasons = decide(filtering, columns, source_of)
     filters = filtering.filters
     kept = reasons < 0
@@ -267,7 +262,7 @@ def _nothing_left(rejected: np.ndarray, filters: Sequence[Filter]) -> CorpusErro
         else "leave that filter out, or correct the text"
     )
     return CorpusError(
-        f"data.sources: no pair is left after the filters; of {rejected.sum():,}, {most:,} are "
+        f"data.sources: no pair is left after the filters; of {rejected.sum():,}, {most:,} were "
         f"rejected by '{worst.name}' ({worst.summary}); {remedy}"
     )
 
@@ -276,7 +271,7 @@ def _nothing_left(rejected: np.ndarray, filters: Sequence[Filter]) -> CorpusErro
 
 
 def _write_splits(spooled: Sequence[Path], fates: np.ndarray, directory: Path) -> None:
-    """Write the pairs of each split that has any, in their order."""
+    """Write the pairs of each split that has any, in order."""
     for path in spooled:
         for fate, split in SPLITS.items():
             if (is_own := fates == fate).any():
@@ -296,8 +291,8 @@ def append_dropped(
 ) -> None:
     """Append the pairs that are left out to a table.
 
-    ``names`` are those of all ``fates``, and ``of_pairs`` the name of each pair's source. A pair's
-    number is its place among all pairs of all sources, from 1.
+    ``names`` are the names of all ``fates``, and ``of_pairs`` has the name of each pair's source. A
+    pair's number is its place among all pairs of all sources, from 1.
     """
     with ExitStack() as stack:
         sides = [stack.enter_context(each.open("rb")) for each in spooled]
@@ -327,7 +322,7 @@ def _record(source: _Source, fates: Sequence[str], counts: np.ndarray) -> prepar
 def clean_corpus(
     data: CorpusData, directory: Path, executor: Executor | None = None
 ) -> prepared.CorpusRecord:
-    """Write the pairs that are kept and those that are not into the new directory ``directory``.
+    """Write the kept and the rejected pairs into the new directory ``directory``.
 
     See ``prepare_corpus``.
     """
@@ -337,14 +332,14 @@ def clean_corpus(
         head = f"pair\tsource\tfilter\t{data.src_lang}\t{data.tgt_lang}\n"
         (made / DROPPED).write_text(head, encoding="utf-8", newline="")
         record = write_corpus(data, made, executor, writes_dropped=True)
-        # The same text gives the same bytes, whenever it was written.
+        # Drop the key, so that the same text always gives the same bytes.
         return record.model_copy(update={"mtime_key": None})
 
     return prepared.corpus_artifact(directory).make(write)
 
 
 def list_reasons(data: CorpusData) -> list[str]:
-    """Return why pairs may be left out, in the order in which that is decided."""
+    """Return the reasons for leaving out pairs, in the order in which they apply."""
     used = {"blank", *data.filters}.union(*(source.filters or () for source in data.sources))
     held_out = [HELD_OUT] if data.split is not None else []
     return [name for name in FILTER_NAMES if name in used] + held_out

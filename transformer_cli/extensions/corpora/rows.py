@@ -1,6 +1,6 @@
 """Rows of a table, translated as lines: TSV stays TSV, and JSONL stays JSONL.
 
-The other columns are as they were, and the translation is in a new column or field.
+The translation goes into a new column or field; the others do not change.
 """
 
 import json
@@ -26,10 +26,10 @@ from transformer_cli.extensions.corpora.tables import (
 from transformer_cli.extensions.corpora.units import ROW_ADVICE, InvalidTextError, one_line
 
 TRANSLATION = "translation"
-"""Name of the new column or field."""
+"""The name of the new column or field."""
 _NOT_IN_TSV = re.compile(r"[\t\r\n\ud800-\udfff]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
-# Random, so that no text has it: json writes no number but as an int or a float does.
+# Random, so that no text has it. Marks numbers, which json would write differently.
 _MARK = uuid4().hex
 _MARKED = re.compile(f'"{_MARK}([^"]*)"')
 
@@ -41,17 +41,17 @@ def read_rows(
     errors: DecodingErrors = "strict",
     is_json: bool = False,
 ) -> Iterator[Row]:
-    """Yield the rows of a table, and before them its header if there is one.
+    """Yield the header of a table if it has one, then its rows.
 
     Args:
-        where: the table's format, and where in it the text is.
-        file: the table, open.
+        where: the table's format, and the place of the text in it.
+        file: the open table.
         name: the file's name.
-        errors: 'replace' writes U+FFFD for what is not UTF-8.
-        is_json: whether translations are JSON, for rows that are JSON too.
+        errors: 'replace' writes U+FFFD for bytes that are not UTF-8.
+        is_json: whether translations are JSON, for rows that are also JSON.
 
     Raises:
-        CorpusError: a row cannot be read, or there is a translation already.
+        CorpusError: a row cannot be read, or already has a translation.
     """
     if where.format == "tsv":
         yield from _tsv_rows(where.key, file, name, errors)
@@ -62,7 +62,7 @@ def read_rows(
 
 def _check_new(kind: str, names: Iterable[str], place: str) -> None:
     if TRANSLATION in names:
-        raise CorpusError(f"{place}: has a {kind} '{TRANSLATION}' already; rename it")
+        raise CorpusError(f"{place}: already has a {kind} '{TRANSLATION}'; rename it")
 
 
 @contextmanager
@@ -99,12 +99,12 @@ def _tsv_rows(key: int | str, file: BinaryIO, name: str, errors: DecodingErrors)
             )
         with _named(place):
             text = one_line(row[index], f"column {index + 1}")
-        # As wide as the first line, so that the new column is one.
+        # Pad the row to the width of the first line, so that translations share a column.
         yield _tsv_row(text, row + [""] * (width - len(row)))
 
 
 def _tsv_row(text: str, columns: list[str], heading: str | None = None) -> Row:
-    """Return a row with a new column, of its translation or a ``heading``."""
+    """Return a row with a new column for its translation or a ``heading``."""
     source = "\t".join(columns)
     return Row(text, source, lambda new: f"{source}\t{heading or _NOT_IN_TSV.sub(' ', new)}")
 
@@ -118,7 +118,7 @@ def _json_rows(
     for number, record in records:
         with _named(f"{start}{number}"):
             text = get_text(record, field)
-        holder = record  # the object that has the text: the record, or one within it
+        holder = record  # the object with the text: the record, or one within it
         if field not in record:
             for key in field.split(".")[:-1]:
                 holder = holder[key]
@@ -127,7 +127,7 @@ def _json_rows(
 
 
 def _json_row(text: str, record: dict[str, Any], holder: dict[str, Any], is_json: bool) -> Row:
-    """Return a record that is written as JSON, with a new field in ``holder``."""
+    """Return a row that is written as JSON, with a new field in ``holder``."""
 
     def to_line(translation: str) -> str:
         new = json.loads(translation)["translations"] if is_json else translation
@@ -139,13 +139,13 @@ def _json_row(text: str, record: dict[str, Any], holder: dict[str, Any], is_json
 
 def _to_json(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, default=_mark)
-    # Half of a surrogate pair, which JSON can hold and UTF-8 cannot, stays an escape.
+    # A lone surrogate, which JSON can hold but UTF-8 cannot, stays an escape.
     text = json.dumps(value, default=_mark) if _SURROGATE.search(text) else text
     return _MARKED.sub(r"\1", text)
 
 
 def _mark(value: Any) -> str:
-    """Return a number's digits as text that ``_to_json`` makes a number again."""
+    """Return a number's digits as text that ``_to_json`` turns back into a number."""
     return f"{_MARK}{value.text}" if isinstance(value, NumberLiteral) else str(value)
 
 
@@ -153,7 +153,7 @@ def _mark(value: Any) -> str:
 
 
 class TableFormat(RowFormat):
-    """Tables: their rows are translated as lines."""
+    """Tables, with rows that are translated as lines."""
 
     def __init__(self, where: TextColumn) -> None:
         self._where = where

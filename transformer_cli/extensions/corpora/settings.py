@@ -1,4 +1,4 @@
-"""The settings of text from sources of several formats, which are filtered, split and mixed."""
+"""The settings of text from sources in several formats: filters, splits and mixing."""
 
 import re
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ from transformer_cli.extensions.checks.rules import FILTER_NAMES, FilterSettings
 
 @dataclass(frozen=True)
 class Matching:
-    """Annotates text that a regular expression matches, and says in words what that is."""
+    """Annotates text that must match a regular expression, described in words for messages."""
 
     pattern: str
     words: str
@@ -46,13 +46,13 @@ class Matching:
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        """Check text by the whole pattern."""
+        """Check that the whole pattern matches."""
         return core_schema.no_info_after_validator_function(self._check, handler(source))
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        """Add the pattern."""
+        """Add the pattern to the schema."""
         return {**handler(schema), "pattern": self.pattern}
 
 
@@ -65,18 +65,18 @@ _KEYS_OF_FORMATS = {
     ("config",): ("hf",),
 }
 PATH_KEYS = ("src", "tgt", *_FILE_FORMATS)
-"""Keys of a source that are paths."""
+"""The keys of a source that are paths."""
 SPLIT_NAME = r"[A-Za-z0-9_-]{1,64}"
 TWO_NAMES = "^[A-Za-z0-9][A-Za-z0-9_.-]{0,95}/[A-Za-z0-9][A-Za-z0-9_.-]{0,95}$"
 CorpusName = Annotated[
     str,
-    Matching(TWO_NAMES, "CORPUS/VERSION, as transformer-cli init --from opus lists them"),
+    Matching(TWO_NAMES, "CORPUS/VERSION, as listed by transformer-cli init --from opus"),
 ]
 DataSetName = Annotated[str, Matching(TWO_NAMES, "OWNER/NAME")]
 TAG_PATTERN = r"^[A-Za-z0-9_-]{1,32}$"
 TagName = Annotated[str, Matching(TAG_PATTERN, "at most 32 letters, digits, - and _")]
 MAX_WEIGHT = 1000.0
-"""How often a pair may be drawn in an epoch."""
+"""The most times a pair may be drawn in an epoch."""
 
 if TYPE_CHECKING:
     FilterName = str
@@ -90,7 +90,7 @@ def _read_column(value: object) -> object:
     raise expected("the number of a column, from 1, or its name")
 
 
-# As a union, a wrong value would have an error for each of its types.
+# A union would report an error for each of its types.
 Column = Annotated[
     int | str,
     BeforeValidator(_read_column),
@@ -101,10 +101,9 @@ Column = Annotated[
 class SourceConfig(TextFiles):
     """Parallel text in one format, compressed (.gz, .xz, .zst) or not.
 
-    Exactly one of tmx, tsv, jsonl, parquet, po, opus and hf, or src and tgt. Paths may have the
-    wildcards * and ?, and start from the directory that the command is run in. A path may be a URL
-    of objects, as in s3://bucket/web-*.tsv.zst, or of the web; and continue into a zip archive, as
-    in deu-eng.zip/deu.txt.
+    Give one of tmx, tsv, jsonl, parquet, po, opus and hf, or both src and tgt. Paths are relative
+    to the working directory and may contain the wildcards * and ?. They may be URLs (https://… or
+    s3://…), and may continue into a zip archive, e.g. deu-eng.zip/deu.txt.
     """
 
     model_config = ConfigDict(
@@ -120,37 +119,30 @@ class SourceConfig(TextFiles):
         }
     )
 
-    src: FilePath | None = setting(None, "path of the source side of aligned text files")
+    src: FilePath | None = setting(None, "aligned text: path of the source side")
     tgt: FilePath | None = setting(None, "path of the target side")
-    tmx: FilePath | None = setting(None, "path of a translation memory, TMX")
-    tsv: FilePath | None = setting(None, "path of tab-separated values")
-    jsonl: FilePath | None = setting(None, "path of JSON objects, one a line")
-    parquet: FilePath | None = setting(None, "path of a Parquet file")
-    po: FilePath | None = setting(None, "path of a gettext PO file")
-    opus: CorpusName | None = setting(
-        None, "corpus of OPUS and its version, as in Tatoeba/v2023-04-12"
-    )
-    hf: DataSetName | None = setting(None, "data set of the Hugging Face Hub, as in OWNER/NAME")
-    config: str | None = setting(None, "hf: its configuration, as in de-en; null: default")
-    src_column: Column | None = setting(
-        None, "tsv: number of the source column, from 1, or its name in the header"
-    )
-    tgt_column: Column | None = setting(None, "tsv: the same for the target")
+    tmx: FilePath | None = setting(None, "TMX translation memory")
+    tsv: FilePath | None = setting(None, "tab-separated values")
+    jsonl: FilePath | None = setting(None, "JSON objects, one per line")
+    parquet: FilePath | None = setting(None, "Parquet file (extra parquet)")
+    po: FilePath | None = setting(None, "gettext PO file")
+    opus: CorpusName | None = setting(None, "OPUS corpus and version, e.g. Tatoeba/v2023-04-12")
+    hf: DataSetName | None = setting(None, "Hugging Face data set: OWNER/NAME")
+    config: str | None = setting(None, "hf: configuration, e.g. de-en; null: default")
+    src_column: Column | None = setting(None, "tsv: source column, by number from 1 or by header")
+    tgt_column: Column | None = setting(None, "tsv: target column")
     src_field: str | None = setting(
-        None, "jsonl, parquet, hf: field of the source, as in 'translation.de', hf's default"
+        None, "jsonl, parquet, hf: source field, e.g. 'translation.de', the default for hf"
     )
-    tgt_field: str | None = setting(None, "jsonl, parquet, hf: the same for the target")
+    tgt_field: str | None = setting(None, "jsonl, parquet, hf: target field")
     weight: Annotated[float, Field(gt=0.0, le=MAX_WEIGHT)] = setting(
-        1.0, "how often each pair is trained on in an epoch: 0.5 is half of them"
+        1.0, "how often an epoch uses each pair; 0.5: it uses half of the pairs"
     )
-    tag: TagName | None = setting(
-        None, "token put before each source, for translate --tag; null: none"
-    )
-    filters: list[FilterName] | None = setting(
-        None, "filters for this source; null: those of data.filters"
-    )
+    tag: TagName | None = setting(None, "token before each source sentence, for translate --tag")
+    filters: list[FilterName] | None = setting(None, "filters for this source; null: data.filters")
     split: Annotated[bool | str, WithJsonSchema({"type": ["boolean", "string"]})] = setting(
-        True, "whether val and test may be drawn from this source; hf: its split, else train"
+        True,
+        "whether val and test may be drawn from this source; hf: name of a split, default train",
     )
 
     @model_validator(mode="after")
@@ -170,9 +162,9 @@ class SourceConfig(TextFiles):
             if self.format in formats:
                 self._demand(*(keys if self.format != "hf" else ()))
             elif unused := [key for key in keys if getattr(self, key) is not None]:
-                raise ValueError(f"{unused[0]}: is for {' and '.join(formats)}; leave it out")
+                raise ValueError(f"{unused[0]}: is only for {' and '.join(formats)}; remove it")
         if isinstance(self.split, str) and self.hf is None:
-            raise ValueError("split: is true or false; only data sets of hf have splits with names")
+            raise ValueError("split: must be true or false; only hf data sets have named splits")
         return self
 
     def _demand(self, *keys: str) -> None:
@@ -195,29 +187,29 @@ class SourceConfig(TextFiles):
 
     @property
     def path(self) -> Path:
-        """Path of the file, perhaps with wildcards; of aligned files, that of the source side."""
+        """The path of the file or of the source side; it may have wildcards."""
         path: Path = getattr(self, "src" if self.format == "text" else self.format)
         return path
 
     @property
     def is_local(self) -> bool:
-        """Whether its files have paths on this machine, and nothing is fetched."""
+        """Whether its files are paths on this machine, so that nothing is downloaded."""
         paths = [str(getattr(self, key)) for key in PATH_KEYS]
         return not (self.opus or self.hf or any("://" in path for path in paths))
 
     @property
     def name(self) -> str:
-        """Name of the file, without its directory, or what it is found by."""
+        """The filename without its directory, or the name of a corpus or data set."""
         return self.opus or self.hf or self.path.name
 
     @property
     def description(self) -> str:
-        """Names of its files, without their directories."""
+        """The names of its files, without their directories."""
         return f"{self.name} and {self.tgt.name}" if self.tgt is not None else self.name
 
 
 def describe_source(path: str) -> str:
-    """Return how a source names a file of such a name, as an example for messages."""
+    """Return the source setting for a file with such a name, as an example in messages."""
     ending = PurePath(re.sub(r"\.(gz|xz|zst)$", "", path)).suffix.removeprefix(".").lower()
     shown = path if re.fullmatch(r"[\w./*?-]{1,80}", path) else "FILE"
     match ending:
@@ -231,41 +223,39 @@ def describe_source(path: str) -> str:
 
 
 def _check_unfiltered(sources: list[SourceConfig]) -> list[SourceConfig]:
-    """Raise ValueError if a source has settings that only ``sources`` of kind corpus have."""
+    """Raise ValueError if a source has a setting that only ``sources`` of kind corpus have."""
     for number, source in enumerate(sources):
         unfit = {"filters", "split"} if source.hf is None else {"filters"}
         for key in sorted(unfit & source.model_fields_set):
-            raise ValueError(f"[{number}].{key}: is for data.sources of kind corpus; leave it out")
+            raise ValueError(f"[{number}].{key}: is for data.sources of kind corpus; remove it")
     return sources
 
 
 class Replay(Section):
-    """General text that is trained on beside the corpus, against forgetting it."""
+    """General text to train on besides the corpus, so that the model does not forget it."""
 
     share: Annotated[float, Field(gt=0.0, le=0.99)] = Field(
-        description="share of an epoch's pairs that are drawn from it"
+        description="its share of each epoch's pairs"
     )
     sources: Annotated[
         list[SourceConfig], Field(min_length=1), AfterValidator(_check_unfiltered)
-    ] = Field(description="where the pairs come from")
+    ] = Field(description="sources of its pairs")
 
 
 def check_tags(sources: list[SourceConfig], config: Any) -> None:
-    """Raise ValueError if sources have tags, and training joins their lines."""
+    """Raise ValueError if sources have tags but training joins their lines."""
     is_joined = getattr(config.training, "concatenate", 0.0) > 0.0
     if is_joined and any(source.tag is not None for source in sources):
         raise ValueError(
             "training.concatenate: tags (tag) and placeholders (protect) belong to one line, "
-            "not to several, one behind another; leave it at 0, or leave them out"
+            "so lines cannot be joined; set it to 0, or remove tags and placeholders"
         )
 
 
 class ReplaySettings(Section):
-    """A key of data that has text of the user's own."""
+    """A key of data that has the user's own text."""
 
-    replay: Replay | None = setting(
-        None, "general text that is trained on beside the corpus; null: none"
-    )
+    replay: Replay | None = setting(None, "text to replay, to avoid forgetting")
 
     def check_with(self, config: Any) -> None:
         super().check_with(config)
@@ -274,12 +264,12 @@ class ReplaySettings(Section):
 
 
 class MoreSettings(Section):
-    """A key of data whose training text more pairs can be added to."""
+    """A key of data that accepts more training pairs."""
 
     more: Annotated[list[SourceConfig], AfterValidator(_check_unfiltered)] = setting(
         [],
-        "further training pairs, such as translations by other models (data "
-        "diversification, Nguyen et al. 2020)",
+        "more training pairs, such as another model's translations (data diversification, Nguyen "
+        "et al. 2020)",
     )
 
     def check_with(self, config: Any) -> None:
@@ -290,32 +280,30 @@ class MoreSettings(Section):
 class SplitConfig(Section):
     """Splits drawn from the sources, by pair."""
 
-    val: Count = Field(description="pairs to validate on")
-    test: CountOrZero = setting(0, "pairs of the split test; 0: no such split")
+    val: Count = Field(description="pairs in val")
+    test: CountOrZero = setting(0, "pairs in test; 0: no such split")
     seed: Annotated[int, Field(ge=0, lt=2**31)] = setting(
-        1, "decides which; not the experiment's, so that runs of other seeds compare"
+        1, "seed, independent of the experiment's"
     )
 
 
 class CorpusData(ReplaySettings, FilterSettings):
-    """Parallel text from sources of several formats, filtered and split."""
+    """Parallel text in several formats, filtered and split."""
 
     kind: Literal["corpus"]
     sources: Annotated[list[SourceConfig], Field(min_length=1)] = Field(
-        description="where the pairs come from"
+        description="sources of the pairs"
     )
-    split: SplitConfig | None = setting(
-        None, "draws val and test from the sources; null: val is given"
-    )
-    val: SourceConfig | None = setting(None, "validation pairs, if they are not drawn")
+    split: SplitConfig | None = setting(None, "splits drawn from the sources")
+    val: SourceConfig | None = setting(None, "validation pairs, unless split draws them")
     test: dict[str, SourceConfig] = setting(
-        {}, "further test splits, by name", may_change=True, may_differ=True
+        {}, "more test splits, by name", may_change=True, may_differ=True
     )
     filters: list[FilterName] = setting(
-        ["blank", "duplicates"], "which pairs of the sources are left out"
+        ["blank", "duplicates"], "rules that decide which pairs to leave out"
     )
     max_bad_units: Annotated[float, Field(ge=0.0, le=1.0)] = setting(
-        0.01, "share of a source's units that may be damaged; more of them are an error"
+        0.01, "share of a source's units that may be damaged; more is an error"
     )
 
     def check_with(self, config: Any) -> None:
@@ -329,7 +317,7 @@ class CorpusData(ReplaySettings, FilterSettings):
             unfit = {"filters", "weight", *(() if source.hf else ("split",))}
             for key in sorted(unfit):
                 if getattr(source, key) != SourceConfig.model_fields[key].default:
-                    problem = "is for data.sources; a given split is taken whole; leave it out"
+                    problem = "is for data.sources, as a given split is used whole; remove it"
                     raise ValueError(f"{name}.{key}: {problem}")
         return self
 
@@ -338,22 +326,22 @@ class CorpusData(ReplaySettings, FilterSettings):
         if (self.split is None) == (self.val is None):
             problem = "neither is given" if self.val is None else "both are given"
             raise ValueError(
-                f"split: split draws the validation pairs, or val names them; {problem}"
+                f"split: either split draws validation pairs, or val names them; {problem}"
             )
         is_drawn = self.split is not None and self.split.test > 0
         if is_drawn and "test" in self.test:
-            raise ValueError("test.test: the name 'test' is that of split.test; call it another")
-        # Each split has files of its name, on Windows and macOS too.
+            raise ValueError("test.test: the name 'test' belongs to split.test; use another name")
+        # Files are named after splits, also on Windows and macOS, which ignore case.
         taken = {name: name for name in ("train", "val", *(["test"] if is_drawn else []))}
         for name in self.test:
             problem = ""
             if not re.fullmatch(SPLIT_NAME, name):
-                problem = "files are named after it; use letters, digits, - and _ only"
+                problem = "files are named after it; use only letters, digits, - and _"
             elif re.fullmatch("con|prn|aux|nul|(com|lpt)[0-9]", name.lower()):
-                problem = "files are named after it, and Windows has none of this name; call it "
-                problem += "something else"
+                problem = "files are named after it, but Windows does not allow this name; use "
+                problem += "another name"
             elif name.lower() in taken:
-                problem = f"the name '{taken[name.lower()]}' is taken; call it something else"
+                problem = f"the name '{taken[name.lower()]}' is taken; use another name"
             if problem:
                 raise ValueError(f"test.{name}: {problem}")
             taken[name.lower()] = name
@@ -361,22 +349,22 @@ class CorpusData(ReplaySettings, FilterSettings):
 
 
 def find_more(data: DataSection) -> list[SourceConfig]:
-    """Return the further training pairs."""
+    """Return the additional training pairs."""
     return data.more if isinstance(data, MoreSettings) else []
 
 
 def may_have_more(data: DataSection) -> bool:
-    """Return whether further training pairs can be added to data of this kind."""
+    """Return whether data of this kind accepts additional training pairs."""
     return "more" in list_added(type(data)) or isinstance(data, MoreSettings)
 
 
 def find_replay(data: DataSection) -> Replay | None:
-    """Return what is replayed, if anything."""
+    """Return the text to replay, if any."""
     return data.replay if isinstance(data, ReplaySettings) else None
 
 
 def added_sources(data: DataSection) -> dict[str, SourceConfig]:
-    """Return the sources that are trained on after the split train, by name."""
+    """Return the sources that training adds to the split train, by name."""
     lists = {"data.more": find_more(data)}
     if (replay := find_replay(data)) is not None:
         lists["data.replay.sources"] = replay.sources
@@ -388,7 +376,7 @@ def added_sources(data: DataSection) -> dict[str, SourceConfig]:
 
 
 def list_sources(data: DataSection) -> list[SourceConfig]:
-    """Return all sources: of training text, validation and test text."""
+    """Return all sources of training, validation and test text."""
     sources = [*added_sources(data).values()]
     if isinstance(data, CorpusData):
         sources += [*data.sources, *filter(None, [data.val]), *data.test.values()]

@@ -1,6 +1,6 @@
-"""Tables: tab-separated values, JSON objects, one per line, and Parquet; a row at a time.
+"""Tables: tab-separated values, JSON objects (one per line) and Parquet, read row by row.
 
-Of a table to translate, one column is text; of one to train on, two are a pair.
+Translation reads one column or field as text; training reads two as pairs.
 """
 
 import json
@@ -31,11 +31,11 @@ from transformer_cli.inference.plain_text import ending_of
 from transformer_cli.text.lines import bounded_lines
 
 SEPARATED_BY_TABS = "columns are separated by tabs, so save it as TSV"
-# Few, as a file of some kilobytes may hold the same long text in all its rows.
+# Few, as a file of some kilobytes may repeat the same long text in all its rows.
 _BATCH_ROWS = 16
 _TEXT_TYPES = ("string", "large_string", "string_view")
 _BUFFER_BYTES = 1 << 16
-_MAX_DEPTH = 9  # of fields within fields that are shown
+_MAX_DEPTH = 9  # of nested fields that are shown
 _TYPES = {
     "NoneType": "null",
     "dict": "an object",
@@ -50,18 +50,18 @@ class TextColumn(NamedTuple):
 
     format: TableFormat
     key: int | str
-    """Number of a column, from 1, or its name; or name of a field."""
+    """The number of a column from 1, or its name; or the name of a field."""
 
 
 def find_text(path: Path, column: str | None, field: str | None) -> TextColumn:
-    """Return where the text of a table is, by two options and the file's name.
+    """Return the place of a table's text, from two options and the file's name.
 
     Raises:
         UsageError: the options do not fit the name, or one is missing.
     """
     table = format_of(path)
     if ending_of(path) == ".parquet":
-        raise UsageError(f"{path}: Parquet is read as a corpus only; save it as JSONL")
+        raise UsageError(f"{path}: Parquet can only be read as a corpus; save it as JSONL")
     match table, column, field:
         case _, str(), str():
             problem = "--src-column is for TSV, --src-field for JSONL; leave one out"
@@ -75,7 +75,7 @@ def find_text(path: Path, column: str | None, field: str | None) -> TextColumn:
             return TextColumn(table or "jsonl", field)
         case _:
             option = "--src-column N|NAME" if table == "tsv" else "--src-field NAME"
-            problem = f"{path}: is a table; say where its text is with {option}"
+            problem = f"{path}: is a table; name the column or field with its text by {option}"
     raise UsageError(problem)
 
 
@@ -84,7 +84,7 @@ def find_text(path: Path, column: str | None, field: str | None) -> TextColumn:
 
 @dataclass(frozen=True)
 class FieldsReader(UnitReader):
-    """Files of JSON objects or of rows of Parquet, in which two fields are a pair."""
+    """Files of JSON objects or Parquet rows in which two fields are a pair."""
 
     fields: tuple[str, str]
     is_parquet: bool
@@ -106,7 +106,7 @@ class FieldsReader(UnitReader):
                 yield from read_jsonl(raw, str(file))
             return
         if is_compressed(file) or not (is_local(file) or is_url(file)):
-            raise CorpusError(f"{file}: Parquet has its own compression; unpack it first")
+            raise CorpusError(f"{file}: Parquet has its own compression; decompress the file first")
         with open_parquet(file) as parquet:
             fields = dict(_field_types(parquet.schema_arrow))
         types = {name: kind for name, kind in fields.items() if not kind.startswith("struct<")}
@@ -114,12 +114,12 @@ class FieldsReader(UnitReader):
             if field not in types:
                 raise CorpusError(f"{file}: {no_such('field', field, types)}")
             if types[field] not in _TEXT_TYPES:
-                raise CorpusError(f"{file}: field '{field}' is of type {types[field]}, not text")
+                raise CorpusError(f"{file}: field '{field}' has type {types[field]}, not text")
         yield from read_parquet(file, list(self.fields))
 
 
 def get_text(record: dict[str, Any], field: str) -> str:
-    """Return a field's text on one line; raise an InvalidTextError if there is none to be used."""
+    """Return a field's text on one line; raise InvalidTextError if it has no usable text."""
     try:
         text = get_field(record, field)
     except KeyError:
@@ -130,9 +130,10 @@ def get_text(record: dict[str, Any], field: str) -> str:
 
 
 def get_field(record: Mapping[str, Any], field: str) -> Any:
-    """Return the value of a field, or of one within another, as in 'translation.de'.
+    """Return the value of a field, which may be within others, e.g. 'translation.de'.
 
-    KeyError is raised if the record has no such field.
+    Raises:
+        KeyError: the record has no such field.
     """
     if field in record:
         return record[field]
@@ -145,7 +146,7 @@ def get_field(record: Mapping[str, Any], field: str) -> Any:
 
 
 def field_names(record: Mapping[str, Any], prefix: str = "") -> list[str]:
-    """Return the names of a record's fields that ``get_field`` takes and that hold no others."""
+    """Return the names by which ``get_field`` finds all fields that hold no other fields."""
     names = []
     for key, value in record.items():
         is_nested = isinstance(value, Mapping) and prefix.count(".") < _MAX_DEPTH
@@ -154,7 +155,7 @@ def field_names(record: Mapping[str, Any], prefix: str = "") -> list[str]:
 
 
 def type_name(value: Any) -> str:
-    """Return what a value of JSON is, in words."""
+    """Return the type of a JSON value, in words."""
     return _TYPES.get(type(value).__name__, "a number")
 
 
@@ -162,7 +163,7 @@ def type_name(value: Any) -> str:
 
 
 def read_jsonl(file: BinaryIO, name: str) -> Numbered[dict[str, Any]]:
-    """Yield the objects of a file with their line numbers; blank lines are left out."""
+    """Yield a file's objects with their line numbers; skip blank lines."""
     for number, line in numbered_lines(bounded_lines(file, name), name):
         if isinstance(line, CorpusError):
             yield number, line
@@ -173,13 +174,13 @@ def read_jsonl(file: BinaryIO, name: str) -> Numbered[dict[str, Any]]:
 def read_jsonl_table(
     file: BinaryIO, name: str, errors: DecodingErrors = "strict"
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the objects of a file that are to be written again, with their line numbers.
+    """Yield the objects of a file that will be written again, with their line numbers.
 
-    Numbers are ``NumberLiteral``s. ``errors`` is how bytes that are not UTF-8 are decoded.
+    Numbers are ``NumberLiteral``s. ``errors`` says how to decode bytes that are not UTF-8.
 
     Raises:
-        CorpusError: the file is damaged, or a line is blank, no JSON object, or one that cannot be
-            written again as it is.
+        CorpusError: the file is damaged, or a line is blank, not a JSON object, or an object that
+            cannot be written back unchanged.
     """
     for number, line in numbered_lines(bounded_lines(file, name), name, errors):
         if isinstance(line, CorpusError):
@@ -194,7 +195,7 @@ def read_jsonl_table(
 
 @dataclass(frozen=True)
 class NumberLiteral:
-    """A number as it is written in a file, as in '1.10': a float or an int may not keep it."""
+    """A number as written in a file, e.g. '1.10', which a float or an int may not preserve."""
 
     text: str
 
@@ -208,7 +209,7 @@ def _unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(fields) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in fields if names.count(name) > 1)
-        raise ValueError(f"field '{twice}' is twice in an object")
+        raise ValueError(f"an object has field '{twice}' twice")
     return fields
 
 
@@ -226,7 +227,7 @@ def _parse(line: str, place: str, decoder: json.JSONDecoder) -> dict[str, Any] |
         value = decoder.decode(line)
     except json.JSONDecodeError as error:
         return CorpusError(f"{place}: invalid JSON at column {error.colno} ({error.msg})")
-    except (ValueError, RecursionError) as error:  # numbers of too many digits, say
+    except (ValueError, RecursionError) as error:  # e.g. a number with too many digits
         return CorpusError(
             f"{place}: JSON that cannot be used: {str(error).partition(': value')[0]}"
         )
@@ -239,9 +240,9 @@ def _parse(line: str, place: str, decoder: json.JSONDecoder) -> dict[str, Any] |
 
 
 def read_parquet(path: Path, columns: list[str] | None = None) -> Numbered[dict[str, Any]]:
-    """Yield the rows of a file, numbered from 1, a structure being a dict.
+    """Yield the rows of a file, numbered from 1, with structures as dicts.
 
-    ``columns`` may name fields within columns, as in 'translation.de'; None: all.
+    ``columns`` may name fields within columns, e.g. 'translation.de'; None: all columns.
 
     Raises:
         CorpusError: the file is missing or damaged.
@@ -257,7 +258,7 @@ def read_parquet(path: Path, columns: list[str] | None = None) -> Numbered[dict[
 
 
 def _rows(batch: Any) -> Iterator[dict[str, Any] | None]:
-    """Yield a batch's rows; None for one that is not UTF-8."""
+    """Yield a batch's rows; None for rows that are not UTF-8."""
     try:
         yield from batch.to_pylist()
     except UnicodeDecodeError:
@@ -269,9 +270,9 @@ def _rows(batch: Any) -> Iterator[dict[str, Any] | None]:
 
 
 def _field_types(fields: Iterable[Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the names of all fields, as in 'translation.de', and their types.
+    """Yield the names of all fields, e.g. 'translation.de', and their types.
 
-    A dictionary's type is that of its values.
+    For a dictionary, this is the type of its values.
     """
     for field in fields:
         name, kind = prefix + field.name, field.type
@@ -282,19 +283,19 @@ def _field_types(fields: Iterable[Any], prefix: str = "") -> Iterator[tuple[str,
 
 @contextmanager
 def open_parquet(path: Path) -> Iterator[Any]:
-    """Open a file as pyarrow's ``ParquetFile``; raise what ``read_parquet`` does."""
+    """Open a file as pyarrow's ``ParquetFile``; raise the same errors as ``read_parquet``."""
     parquet = import_extra("pyarrow.parquet", "parquet", str(path))
     from pyarrow import ArrowException
 
     if not is_url(path) and not path.is_file():
-        problem = "there is no such file, or it is none; Parquet is read from files"
+        problem = "there is no such file; Parquet can only be read from files"
         raise CorpusError(f"{path}: {problem}")
     try:
         with ExitStack() as stack:
             source: Path | BinaryIO = path
             if is_url(path):
                 source = stack.enter_context(locate(path).open(path))
-            # Pages are read as they are needed, so that a row group need not fit into memory.
+            # Pages are read when needed, so that a row group need not fit into memory.
             yield stack.enter_context(
                 parquet.ParquetFile(source, buffer_size=_BUFFER_BYTES, pre_buffer=False)
             )
@@ -308,7 +309,7 @@ def open_parquet(path: Path) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class TsvReader(UnitReader):
-    """Tables in which a line is a pair; blank lines are left out."""
+    """Tables in which each line is a pair; blank lines are skipped."""
 
     columns: tuple[int | str, int | str]
 
@@ -331,12 +332,12 @@ class TsvReader(UnitReader):
 
 @dataclass(frozen=True)
 class TsvTable:
-    """An open table. Quotes are text, as in Tatoeba's files: a tab always ends a field."""
+    """An open table. A tab always ends a field: quotes are text, as in Tatoeba's files."""
 
-    header: list[str] | None  # names of the columns; None: the first line is a row like the others
-    indices: list[int]  # of the columns asked for, from 0. A row may have fewer
+    header: list[str] | None  # names of the columns; None: the first line is an ordinary row
+    indices: list[int]  # the requested columns, from 0; a row may have fewer columns
     rows: Numbered[list[str]]
-    """All fields of each row, with line numbers; a blank line is a row of one empty field."""
+    """All fields of each row, with line numbers; a blank line is a row with one empty field."""
 
 
 def read_tsv(
@@ -344,16 +345,16 @@ def read_tsv(
 ) -> TsvTable:
     """Read a table, row by row.
 
-    ``columns`` are numbers, from 1, or names; the first line is a header if there is a name.
+    ``columns`` are numbers from 1, or names; if there is a name, the first line is a header.
 
     Raises:
-        CorpusError: the header lacks a name, or has it twice; a number is not from 1 on. Reading
-            the rows raises it too, if the file is damaged or has a line without end.
+        CorpusError: the header lacks a name or has it twice, or a number is below 1. Reading the
+            rows also raises it if the file is damaged or a line is too long.
     """
     lines = numbered_lines(bounded_lines(file, name), name, errors)
     header = None
     if any(isinstance(column, str) for column in columns):
-        _, line = next(lines, (1, CorpusError(f"{name}: is empty; its first line names columns")))
+        _, line = next(lines, (1, CorpusError(f"{name}: is empty, but needs a header line")))
         if isinstance(line, CorpusError):
             raise line
         header = line.split("\t")
@@ -379,23 +380,23 @@ def _index(column: int | str, header: list[str], name: str) -> int:
 
 
 def _has_commas(row: list[str]) -> bool:
-    """Return whether something else than tabs may separate the columns of a row."""
+    """Return whether a row has no tab but characters that may separate columns."""
     return len(row) == 1 and any(sign in row[0] for sign in ",;")
 
 
 def tabs_hint(row: list[str]) -> str:
-    """Return what to do about a row whose columns commas seem to separate; '': nothing."""
+    """Return advice if commas seem to separate the columns of a row, else ''."""
     return f"; {SEPARATED_BY_TABS}" if _has_commas(row) else ""
 
 
 def check_no_commas(row: list[str], name: str, number: int) -> None:
-    """Raise CorpusError if commas separate the columns of a row, as in most files named .csv."""
+    """Raise CorpusError if commas separate the columns of a row in a .csv file."""
     if _has_commas(row) and ending_of(Path(name)) == ".csv":
         raise CorpusError(f"{name}:{number}: has no tab{tabs_hint(row)}")
 
 
 def too_few_columns(row: list[str], index: int, name: str, number: int) -> CorpusError:
-    """Return the error of a row that ends before a column."""
+    """Return the error for a row that ends before a column."""
     columns = f"{len(row)} column{'s' * (len(row) != 1)}; there is no column {index + 1}"
     hint = tabs_hint(row)
     return CorpusError(f"{name}:{number}: {f'has no tab{hint}' if hint else columns}")

@@ -1,4 +1,4 @@
-"""The text of a configuration that fits the size of some text."""
+"""The text of a config that fits the size of the user's text."""
 
 import json
 from collections.abc import Mapping
@@ -7,17 +7,17 @@ from pathlib import Path
 _HEAD = """\
 # yaml-language-server: $schema=schema.json
 # {what}, {src_lang} to {tgt_lang}: {pairs:,} pairs.
-# Paths start from the directory that a command is run in. Editors complete keys by schema.json;
-# `transformer-cli config show` prints every setting with its default.
+# Paths are relative to the directory where you run a command. Editors use schema.json to complete
+# keys, and `transformer-cli config show` prints every setting.
 data:
-  kind: corpus           # of one source or several, of many formats
+  kind: corpus           # one or more sources, in many formats
   src_lang: {src_lang}
   tgt_lang: {tgt_lang}
   sources:
     - {train}
 """
 _SPLIT = """\
-  # Drawn by pair: no sentence of them is trained on, on either side.
+  # Held out: no source or target of these pairs stays in the training text.
   split: {{val: {val}, test: {test}}}
 """
 _MODEL = """
@@ -36,12 +36,12 @@ tokenizer:
 
 training:
   epochs: {epochs}
-  batch_tokens: {batch_tokens}     # tokens a side in a step
+  batch_tokens: {batch_tokens}     # at most this many tokens per side in a step
   schedule: {{{schedule}}}
 """
 _SMALL: dict[str, object] = {
-    "vocab_size": "{}        # too large a value for the text is an error",
-    "about": "# A small model, because the text is: larger ones would learn it by heart.\n",
+    "vocab_size": "{}        # an error if the text is too small for it",
+    "about": "# A small model for a small text: a larger one would memorize it.\n",
     **{"d_model": 128, "num_heads": 4, "d_ff": 256, "layers": 2, "dropout": "0.1"},
     **{"epochs": 20, "batch_tokens": 2048, "schedule": "kind: linear, peak: 3e-3, warmup: 100"},
 }
@@ -57,7 +57,7 @@ _LARGE: dict[str, object] = {
     **{"epochs": 10, "batch_tokens": 4096, "schedule": "kind: noam, factor: 2.0, warmup: 4000"},
 }
 _NO_TEST = """\
-  # Text to score the finished model on, that neither training nor validation sees:
+  # Text to score the finished model on; neither training nor validation uses it:
   # test:
   #   test: {src: FILE, tgt: FILE}
 """
@@ -70,10 +70,10 @@ def fill_template(
     sources: Mapping[str, str],
     held_out: Mapping[str, int],
 ) -> str:
-    """Return the YAML text of an experiment on ``pairs`` pairs of the source to train on.
+    """Return the YAML text of an experiment on a training source with ``pairs`` pairs.
 
-    ``sources`` are those of ``train``, and of ``val`` and ``test`` if there are any; ``held_out``,
-    how many pairs are to be drawn from ``train`` for ``val`` and ``test``.
+    ``sources`` has the source of ``train``, and may have those of ``val`` and ``test``.
+    ``held_out`` says how many pairs to draw from ``train`` for ``val`` and ``test``.
     """
     src_lang, tgt_lang = languages
     trained = pairs - sum(held_out.values())
@@ -91,7 +91,7 @@ def fill_template(
 
 
 def quote_path(path: Path) -> str:
-    """Return a path as YAML has it."""
+    """Return a path as a YAML string."""
     name = path.as_posix()
-    # JSON's strings are YAML's as well, but for line ends of Unicode, which YAML folds.
+    # JSON strings are also YAML strings, except for Unicode's line ends, which YAML folds.
     return json.dumps(name, ensure_ascii=not name.isprintable())

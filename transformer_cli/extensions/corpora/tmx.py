@@ -1,4 +1,4 @@
-"""Pairs in a translation memory, TMX 1.1 to 1.4."""
+"""Pairs from translation memories: TMX 1.1 to 1.4."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -23,33 +23,33 @@ _CHUNK_BYTES = 1 << 16
 _MAX_TAG_BYTES = 1 << 20
 _MAX_TEXT_CHARACTERS = 4 * MAX_SIDE_CHARACTERS
 MAX_DEPTH = 100
-"""Of elements within elements."""
-# Names are kept by expat. TMX has 18 of elements and some 30 of attributes.
+"""The deepest nesting of elements."""
+# Expat keeps names. TMX has 18 names of elements and about 30 of attributes.
 _MAX_NAMES = 1000
-# A unit has a translation or two in each language; the product of thousands would be endless.
+# Units have one or two translations in each language; the product of thousands would be endless.
 _MAX_VARIANTS = 100
 _LANGUAGES_SHOWN = 20
 
 
 def make_parser(encoding: str | None, make_error: Callable[[str], Exception]) -> Any:
-    """Return expat's parser, which refuses a file's own entities and those of other files."""
+    """Return an expat parser that refuses entities declared in the file or in other files."""
 
     def refuse(name: str, *_: object) -> None:
-        problem = f"the entity '{name[:40]}'; a file with entities of its own is not read"
+        problem = f"the file uses its own entity '{name[:40]}', which is not supported"
         raise make_error(problem)
 
     parser = expat.ParserCreate(encoding)
-    parser.specified_attributes = True  # a DTD's defaults would be in each element
+    parser.specified_attributes = True  # or each element would have a DTD's defaults
     parser.EntityDeclHandler = parser.SkippedEntityHandler = refuse
     return parser
 
 
 @dataclass(frozen=True)
 class TmxReader(UnitReader):
-    """Translation memories; each pair of translations of a unit is a pair."""
+    """Translation memories; each combination of a unit's translations is a pair."""
 
     languages: tuple[str, str]
-    # Of the latest pass, in order.
+    # The languages found in the latest pass, in order.
     languages_met: dict[str, None] = field(default_factory=dict, compare=False, kw_only=True)
 
     def units(self, file: Path) -> Iterator[Unit]:
@@ -60,11 +60,11 @@ class TmxReader(UnitReader):
     def nothing_found(self) -> str:
         src, tgt = self.languages
         met = ", ".join(f"'{code}'" for code in list(self.languages_met)[:_LANGUAGES_SHOWN])
-        return f"no unit is in both '{src}' and '{tgt}'; languages that were found: {met or 'none'}"
+        return f"no unit is in both '{src}' and '{tgt}'; languages found: {met or 'none'}"
 
 
 class _Parser:
-    """Expat's events, of which no tree is made, turned into pairs."""
+    """Turns expat's events into pairs, without a tree."""
 
     def __init__(self, name: str, languages: tuple[str, str], met: dict[str, None]) -> None:
         self._name = name
@@ -77,7 +77,7 @@ class _Parser:
         self._since_tag = 0
         self._line = 0
         self._characters = 0
-        self._variants: dict[str, list[str]] = {}  # by language, of those asked for
+        self._variants: dict[str, list[str]] = {}  # by language, for the two wanted ones
         self._wrong: str | None = None
         self._language: str | None = None
         self._segment: list[str] | None = None
@@ -96,7 +96,7 @@ class _Parser:
             self._done.clear()
             read += len(chunk)
             if read - self._parser.CurrentByteIndex > _MAX_TAG_BYTES:
-                raise self._error(f"a tag or a comment of more than {_MAX_TAG_BYTES >> 20} MiB")
+                raise self._error(f"a tag or a comment is larger than {_MAX_TAG_BYTES >> 20} MiB")
         self._feed(b"", is_final=True)
         yield from self._done
 
@@ -106,15 +106,15 @@ class _Parser:
         except expat.ExpatError as error:
             reason = "it ends too early" if is_final else expat.ErrorString(error.code)
             raise self._error(f"invalid XML ({reason})") from error
-        except (ValueError, LookupError) as error:  # encodings that Python has not
+        except (ValueError, LookupError) as error:  # encodings that Python does not have
             raise self._error(f"unknown encoding ({error}); convert the file to UTF-8") from error
 
     def _check_encoding(self, _: str, declared: str | None, *__: object) -> None:
-        # Expat reads UTF-16 by itself, and leaves what it does not know to Python.
+        # Expat reads UTF-16 itself, and leaves unknown encodings to Python.
         name = declared or "utf-8"
         if find_encoding(name, utf16=True) is None:
             raise self._error(
-                f"declares the encoding '{name[:40]}', which cannot be used; convert the file to "
+                f"declares the encoding '{name[:40]}', which is not supported; convert the file to "
                 "UTF-8"
             )
 
@@ -128,7 +128,7 @@ class _Parser:
         if self._depth == 1 and tag != "tmx":
             raise self._error(f"not TMX: the outermost element is '{tag[:40]}'")
         if self._depth > MAX_DEPTH:
-            raise self._error(f"elements that are nested more than {MAX_DEPTH} deep")
+            raise self._error(f"elements are nested more than {MAX_DEPTH} deep")
         self._names.add(tag)
         self._names.update(attributes)
         if len(self._names) > _MAX_NAMES:
@@ -159,7 +159,7 @@ class _Parser:
         self._since_tag += len(data)
         if self._since_tag > _MAX_TEXT_CHARACTERS:
             raise self._error(f"more than {_MAX_TEXT_CHARACTERS:,} characters without a tag")
-        # The text of inline tags (bpt, ph and so on) is part of the segment's.
+        # The text of inline tags (bpt, ph and so on) is part of the segment.
         if self._segment is not None and self._characters <= 2 * MAX_SIDE_CHARACTERS:
             self._characters += len(data)
             self._segment.append(data)

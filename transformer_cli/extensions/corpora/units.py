@@ -1,4 +1,4 @@
-"""What all readers share: units that may be damaged, and how much of them; texts, lines, files."""
+"""Shared code of all readers: damaged units and their share, texts, lines and files."""
 
 import re
 from abc import abstractmethod
@@ -14,19 +14,19 @@ from transformer_cli.data.corpus import PairSource, hash_files, mtime_key_of
 from transformer_cli.text.lines import decode_line, without_byte_order_mark
 
 MAX_SIDE_CHARACTERS = 1 << 20
-"""Longest text of a side: what is longer is damage, and might not fit into memory."""
+"""The longest text of a side; a longer one is damage, and might not fit into memory."""
 
-# From here on a pass is judged while it runs, so that hours are not spent on a wrong file.
+# From this many units on, a pass is judged while it runs, to find a wrong file early.
 _ENOUGH_UNITS = 1000
 _ENOUGH_FOR_ALL = 100
 _SPACES = re.compile(r"[ \t\r\n]+")
 
-Unit = tuple[str, str] | CorpusError  # a pair, or why it cannot be read
+Unit = tuple[str, str] | CorpusError  # a pair, or the reason why it cannot be read
 T = TypeVar("T")
 Numbered = Iterator[tuple[int, T | CorpusError]]
-"""Records with the numbers of their lines or rows, from 1; or why one cannot be read."""
+"""Records with their line or row numbers, from 1, or errors for those that cannot be read."""
 
-ROW_ADVICE = "correct or remove the row"  # what to do about a row of a table that cannot be used
+ROW_ADVICE = "correct or remove the row"  # the advice about a row that cannot be used
 
 
 @dataclass
@@ -36,50 +36,50 @@ class BadUnits:
     units: int = 0  # all units, damaged or not; each pair of a translation unit counts as one
     count: int = 0
     why: str | None = None
-    """Message of the first one, with file, line or unit, and field; None: there is none."""
+    """The message about the first one, with its file and line or unit; None if there is none."""
 
     def add(self, message: str, max_share: float) -> None:
-        """Count a damaged unit, the last one of ``units``; raise what ``check`` does if it can."""
+        """Count the last of ``units`` as damaged; ``check`` the share if there are enough units."""
         self.count += 1
         self.why = self.why or message
         if self.units >= (_ENOUGH_FOR_ALL if self.count == self.units else _ENOUGH_UNITS):
             self.check(max_share)
 
     def check(self, max_share: float) -> None:
-        """Raise a CorpusError if all units are damaged, or a larger share than ``max_share``."""
+        """Raise CorpusError if all units or more than ``max_share`` of them are damaged."""
         if self.count and self.count == self.units:
             raise CorpusError(self.why)
         if self.count > max_share * self.units:
             raise CorpusError(
-                f"{self.why}; of {self.units:,} units {self.count:,} are damaged, "
-                f"{self.count / self.units:.2%}, and at most {max_share:.2%} may be (kind corpus: "
+                f"{self.why}; {self.count:,} of {self.units:,} units are damaged, "
+                f"{self.count / self.units:.2%}, but the limit is {max_share:.2%} (kind corpus: "
                 "data.max_bad_units)"
             )
 
 
 @dataclass(frozen=True)
 class UnitReader(PairSource):
-    """A source of one or several files, read again on each use."""
+    """A source with one or several files, which each use reads again."""
 
-    path: Path  # as it was configured, perhaps with wildcards
+    path: Path  # as configured; it may have wildcards
     files: tuple[Path, ...]
     max_bad_units: float
     bad: BadUnits = field(default_factory=BadUnits, compare=False, kw_only=True)
 
     @abstractmethod
     def units(self, file: Path) -> Iterable[Unit]:
-        """Yield the units of a file; raise a CorpusError if it cannot be read on."""
+        """Yield the units of a file; raise CorpusError if reading cannot continue."""
 
     def nothing_found(self) -> str:
-        """Return why there may be no pairs."""
-        return "there are no pairs in it"
+        """Return the reason why there are no pairs."""
+        return "has no pairs"
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """Yield each pair, in order, on one line each, blank ones included.
+        """Yield all pairs in order, blank ones included, with each side on one line.
 
         Raises:
-            CorpusError: a file cannot be read, more of its units are damaged than may be, or at
-                the end: there are no pairs.
+            CorpusError: a file cannot be read, too many of its units are damaged, or there are no
+                pairs, which is known only at the end.
             MissingExtraError: the package that reads the format is not installed.
         """
         bad = self.bad
@@ -103,21 +103,23 @@ class UnitReader(PairSource):
 
 
 class InvalidTextError(ValueError):
-    """A side of a pair that cannot be used; the message lacks the place."""
+    """A side of a pair cannot be used; the message does not name its place."""
 
 
 def one_line(text: str, what: str) -> str:
-    """Return a side of a pair on one line; ``what`` is its column or field, for messages.
+    """Return a side of a pair on one line; ``what`` names its column or field in messages.
 
-    White space with a line break or a tab in it becomes a space, or nothing at either end. What is
-    longer than ``MAX_SIDE_CHARACTERS``, or has half a surrogate pair, is an InvalidTextError.
+    White space with a line break or a tab becomes a space, or is removed at either end.
+
+    Raises:
+        InvalidTextError: the side is longer than ``MAX_SIDE_CHARACTERS``, or has a lone surrogate.
     """
     if len(text) > MAX_SIDE_CHARACTERS:
         raise InvalidTextError(f"{what}: longer than {MAX_SIDE_CHARACTERS:,} characters")
     if not text.isascii():
         try:
             text.encode()
-        except UnicodeEncodeError:  # as "\ud800" in JSON
+        except UnicodeEncodeError:  # e.g. "\ud800" in JSON
             raise InvalidTextError(f"{what} has half a surrogate pair") from None
     if "\n" in text or "\t" in text or "\r" in text:
         text = _SPACES.sub(lambda spaces: " " if spaces[0].strip(" ") else spaces[0], text)
@@ -126,9 +128,9 @@ def one_line(text: str, what: str) -> str:
 
 
 def comparable_code(languages: Sequence[str]) -> Callable[[str], str]:
-    """Return what tells text's languages apart, given a pair of them.
+    """Return a function that reduces language codes to a form that tells a pair of them apart.
 
-    It is the base language, or all of a name where that is the same in both: pt-BR and pt-PT.
+    The form is the base language, or the whole code if both have the same base: pt-BR and pt-PT.
     """
     if len(set(map(base_language, languages))) == len(languages):
         return base_language
@@ -136,7 +138,7 @@ def comparable_code(languages: Sequence[str]) -> Callable[[str], str]:
 
 
 def no_such(what: str, name: str, known: Collection[str]) -> str:
-    """Return the words for a column or field that is not there, with the ones that are."""
+    """Return words about a missing column or field, with the names of existing ones."""
     if hint := did_you_mean(name, known):
         return f"no {what} '{name}'; {hint}"
     shown = ", ".join(f"'{other[:40]}'" for other in list(known)[:10])
@@ -149,7 +151,7 @@ def numbered_lines(
     """Yield the decoded lines of a text file, numbered from 1.
 
     Raises:
-        CorpusError: it is compressed.
+        CorpusError: the file is compressed.
     """
     for number, raw in enumerate(raw_lines, start=1):
         if number == 1:

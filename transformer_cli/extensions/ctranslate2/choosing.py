@@ -1,4 +1,4 @@
-"""When CTranslate2 searches; what it searches with is loaded only then."""
+"""Decide when CTranslate2 searches; the code for the search is imported only then."""
 
 import ctypes
 import sys
@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from transformer_cli.base.errors import RunError, UsageError
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.config.choices import DeviceName
+from transformer_cli.config.decoding_schema import DecodingConfig
 from transformer_cli.config.schema import Config
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.config.yaml import load_config
+from transformer_cli.extensions.ctranslate2.engine import find_unsupported
 from transformer_cli.inference.loading import ComputeOptions
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.tokenizer import describe_codecs, find_codec
@@ -23,17 +25,17 @@ if TYPE_CHECKING:
     from transformer_cli.extensions.ctranslate2.engine import CTranslate2Translator
 
 SETTINGS = "settings.yaml"
-"""The run's settings in an exported model's directory, which is no run's: it has no config.yaml."""
+"""The file with the run's settings in an exported model, which has no config.yaml."""
 
 
 class CTranslate2:
-    """The engine, as the manifest names it; see ``inference.loading.Engine``."""
+    """The engine that the manifest names; see ``inference.loading.Engine``."""
 
     def load_settings(self, run: RunDirectory) -> Config:
         if not (run.path / SETTINGS).is_file():
             raise RunError(
-                f"{run.path}: has a model of CTranslate2's, but no {SETTINGS}; make it "
-                "by: transformer-cli export RUN DIR --format ctranslate2"
+                f"{run.path}: has a CTranslate2 model but no {SETTINGS}; create it "
+                "with: transformer-cli export RUN DIR --format ctranslate2"
             )
         return load_config(run.path / SETTINGS)
 
@@ -44,10 +46,10 @@ class CTranslate2:
         needing_torch: Sequence[str],
         prefers_torch: bool,
     ) -> bool:
-        """Return whether it searches.
+        """Return whether CTranslate2 searches.
 
-        With 'auto' it does on a CPU: in float32, where it writes torch's text, and in int8, which
-        torch has not.
+        With 'auto', it searches on a CPU: in float32 if it writes the same text as torch, and in
+        int8, which torch does not support.
         """
         by = "`precision` int8" if options.precision == "int8" else "`engine` ctranslate2"
         is_asked = options.engine == "ctranslate2" or options.precision == "int8"
@@ -55,21 +57,21 @@ class CTranslate2:
             return not (needing_torch or prefers_torch) and _is_as_good(run, options)
         if options.device not in ("auto", "cpu"):
             what = by if is_asked else run.path
-            raise UsageError(f"{what}: CTranslate2 is for CPUs here; use `device` cpu")
+            raise UsageError(f"{what}: CTranslate2 only runs on CPUs here; use `device` cpu")
         if needing_torch:
             needing = " and ".join(needing_torch)
             if _is_exported(run):
                 raise UsageError(
-                    f"{run.path}: is a model of CTranslate2's, which does not support {needing}; "
-                    "leave it out, or name the run that it was exported from"
+                    f"{run.path}: is a CTranslate2 model, which does not support {needing}; "
+                    "leave it out, or name the run that the model was exported from"
                 )
-            raise UsageError(f"{by}: does not support {needing}; leave out {by}, or {needing}")
+            raise UsageError(f"{by}: does not support {needing}; leave out {by} or {needing}")
         return True
 
     def load(
         self, run: RunDirectory, checkpoint: str, options: ComputeOptions
     ) -> "CTranslate2Translator":
-        """Load an exported model, or convert a run's and keep that."""
+        """Load an exported model, or convert a run's model and keep the conversion."""
         if _is_exported(run):
             return exported_models.load_exported(run, self.load_settings(run), options)
         return converted.load_run(run, checkpoint, options)
@@ -83,42 +85,46 @@ def _is_exported(run: RunDirectory) -> bool:
 
 
 def _is_as_good(run: RunDirectory, options: ComputeOptions) -> bool:
-    """Return whether CTranslate2 is here, and writes torch's text on a CPU."""
+    """Return whether CTranslate2 is installed and writes the same text as torch on a CPU."""
     if options.precision == "bfloat16":
-        return False  # the engines round at other places
-    if not (_writes_same_text(run.load_config(), options.beam_size) and _is_cpu(options.device)):
+        return False  # the engines round at different places
+    config = run.load_config()
+    decoding = config.decoding.changed(options.search)
+    if not (_writes_same_text(config, decoding) and _is_cpu(options.device)):
         return False
     try:
         import ctranslate2  # noqa: F401
-    except ImportError:  # there are platforms that it is not made for, or cannot be loaded on
+    except ImportError:  # some platforms have no CTranslate2, or cannot load it
         return False
     return True
 
 
-def _writes_same_text(config: Config, beam_size: int | None) -> bool:
-    """Return whether CTranslate2's translations are those of torch, in float32."""
+def _writes_same_text(config: Config, decoding: DecodingConfig) -> bool:
+    """Return whether CTranslate2 writes the same translations as torch in float32."""
     # Its table of positions may be too short.
-    if config.model.positions != "learned" and config.decoding.max_length_ratio > 2:
+    if config.model.positions != "learned" and decoding.max_length_ratio > 2:
         return False
-    # Its probabilities leave out tokens that are never written. One of them, <unk>, is likely where
-    # training targets had it; then the scores that beam search compares are others. They have none
-    # only where any text can be spelled in bytes.
+    if find_unsupported(decoding, as_torch=True):
+        return False
+    # Its probabilities exclude tokens that are never written. One is <unk>, which is likely if it
+    # occurred in training targets; excluding it changes the scores that beam search compares.
+    # Targets surely have no <unk> only if any text can be spelled in bytes.
     tokenizer = config.tokenizer
     spells_all = isinstance(tokenizer, SentencePieceConfig) and tokenizer.byte_fallback
     searches_again = any(
         find_codec(each).searches_again(config) for each in describe_codecs(config)
     )
-    is_greedy = (beam_size or config.decoding.beam_size) == 1 and not searches_again
+    is_greedy = decoding.beam_size == 1 and not searches_again
     return spells_all or (is_greedy and tokenizer.kind != "words")
 
 
 def _is_cpu(device: DeviceName) -> bool:
-    """Return whether ``device`` is the CPU; torch is asked only where a GPU's driver is."""
-    if device != "auto" or sys.platform == "darwin":  # whose GPU has to be named
+    """Return whether ``device`` is the CPU; import torch only if a GPU driver is installed."""
+    if device != "auto" or sys.platform == "darwin":  # 'auto' never chooses a Mac's GPU
         return device in ("auto", "cpu")
-    if sys.platform == "linux" and not Path("/dev/kfd").exists():  # AMD's
+    if sys.platform == "linux" and not Path("/dev/kfd").exists():  # AMD's driver
         try:
-            ctypes.CDLL("libcuda.so.1")  # NVIDIA's
+            ctypes.CDLL("libcuda.so.1")  # NVIDIA's driver
         except OSError:
             return True
     from transformer_cli.model.device import choose_device

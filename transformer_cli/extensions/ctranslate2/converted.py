@@ -1,9 +1,8 @@
-"""Runs' models, converted for CTranslate2 and kept in the user's cache.
+"""Conversions of runs' models for CTranslate2, kept in the user's cache.
 
-CTranslate2 trusts what it reads: a changed file can crash it, or make it write other text. So no
-conversion that came with a run is read, but those alone that this user's processes have made on
-this machine. A conversion is an artifact, named after the type of its weights and what it was made
-of.
+CTranslate2 trusts its files: a changed file can crash it or change translations. So conversions
+that came with a run are never read, only those that this user's processes made on this machine. A
+conversion is an artifact; its name has the type of the weights and a checksum of the inputs.
 """
 
 import os
@@ -28,16 +27,16 @@ from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import OpenedModel, load_weights_of, open_trained_model
 
 FORMAT = 2
-"""Of what ``write_model`` writes: raise it where the same weights are converted otherwise."""
+"""The version of the files ``write_model`` writes; raise it when the conversion changes."""
 MAX_BYTES = 2 * 2**30
-"""Of all conversions that are kept together; the newest one is kept in any case."""
+"""The total size of kept conversions, in bytes; the newest one is always kept."""
 SUMS = "sums.json"
-# Temporary names tell processes apart, and not the threads of one.
+# Temporary names differ between processes, but not between threads.
 _CONVERTING = Lock()
 
 
 def load_run(run: RunDirectory, checkpoint: str, options: ComputeOptions) -> CTranslate2Translator:
-    """Convert a run's model and keep that, or open the one that was kept."""
+    """Convert a run's model and keep the conversion, or open a kept one."""
     opened = open_trained_model(run, checkpoint)
     config, tokenizers = opened.config, opened.tokenizers
     precision = "float32" if options.precision == "auto" else options.precision
@@ -48,8 +47,7 @@ def load_run(run: RunDirectory, checkpoint: str, options: ComputeOptions) -> CTr
         )
 
     with ThreadPoolExecutor(max_workers=1) as beside:
-        # What the manifest says of the weights has to be true, or a run could claim to have
-        # those of another.
+        # Verify the weights' checksum in the manifest, or a run could claim another run's weights.
         verified = beside.submit(opened.checkpoint.verify_file, MODEL)
         engine = _open_converted(opened, precision, open_engine)
         verified.result()
@@ -61,10 +59,11 @@ def _open_converted(
     quantization: Quantization,
     open_directory: Callable[[Path], CTranslate2Engine],
 ) -> CTranslate2Engine:
-    """Open the conversion of a model that is kept, or one that is made now.
+    """Open the kept conversion of a model, or a new one.
 
-    Where it cannot be kept, as on a disk that is read-only, it is made in a temporary directory.
-    ``open_directory`` has read a directory when it returns. OSError: there is no room for it.
+    If it cannot be kept, e.g. on a read-only disk, convert into a temporary directory.
+    ``open_directory`` must read the whole directory before it returns. OSError is raised if there
+    is no space for the conversion.
     """
     made_of = {
         "format": str(FORMAT),
@@ -88,9 +87,9 @@ def _open_converted(
             _keep(Artifact(kept, Record, SUMS), write)
             before = kept.stat()
             engine = open_directory(kept)
-            # A process that keeps another one may have removed it while it was read.
+            # Another process may have removed it during reading, to make space.
             if os.path.samestat(before, kept.stat()):
-                with suppress(OSError):  # a cache that is read-only now
+                with suppress(OSError):  # the cache may be read-only
                     os.utime(kept)
                 return engine
     with TemporaryDirectory() as directory:
@@ -99,9 +98,10 @@ def _open_converted(
 
 
 def _keep(model: Artifact[Record], write: Callable[[Path], Record]) -> None:
-    """Convert a model, unless its conversion is kept, and make room.
+    """Convert a model unless its conversion is kept, and make space.
 
-    Several processes may do so at once: one's rename succeeds. Where none does, nothing is kept.
+    Several processes may do this at once; one of them succeeds in renaming. If none does, nothing
+    is kept.
     """
     with _CONVERTING:
         if (record := model.read()) is not None and not model.find_damage(record):
@@ -111,12 +111,12 @@ def _keep(model: Artifact[Record], write: Callable[[Path], Record]) -> None:
             remove_directory(model.path)  # it is damaged
         with suppress(OSError):
             model.make(write)
-    with suppress(OSError):  # another process makes room, too
+    with suppress(OSError):  # another process may be making space too
         _make_room(model.path)
 
 
 def _make_room(newest: Path) -> None:
-    """Remove the conversions that were not used for the longest time, but not the newest."""
+    """Remove the least recently used conversions, but never the newest."""
     others = [
         path
         for path in newest.parent.iterdir()

@@ -1,4 +1,4 @@
-"""Search by CTranslate2 on a CPU, which has int8 and so is faster there than torch."""
+"""Search by CTranslate2 on a CPU, where its int8 makes it faster than torch."""
 
 import json
 import os
@@ -18,6 +18,7 @@ from transformer_cli.base.files import read_small
 from transformer_cli.base.packages import import_extra
 from transformer_cli.base.workers import count_cores
 from transformer_cli.config.choices import MOST_THREADS, SearchPrecisionName
+from transformer_cli.config.decoding_schema import DecodingConfig
 from transformer_cli.config.schema import ModelConfig
 from transformer_cli.inference.engine import Hypothesis, SearchOptions, describe_versions
 from transformer_cli.inference.translation import NOBODY, Translation, Watcher
@@ -26,26 +27,33 @@ from transformer_cli.text.protocol import EOS_ID, UNK_ID, Tokenizers
 from transformer_cli.text.tokenizer import MAX_TOKENIZER_BYTES
 
 SINUSOIDS = 2_100
-"""Positions of an exported model that has learned none: the longest source of a line, 1,024 tokens,
-and its longest output, twice that plus ten, have room."""
-# Source tokens in a batch. More of them are no faster, and cores get less even shares.
+"""The number of positions in exported models without learned ones. It suffices for the longest
+source of a line, 1,024 tokens, and its longest output, twice that plus ten."""
+# Source tokens in a batch. More tokens are not faster, and spread less evenly over cores.
 _BATCH_TOKENS = 2048
-# Batches given to CTranslate2 and not yet taken back, for each of its workers.
+# Batches that CTranslate2 may work on at a time, for each of its workers.
 _AHEAD = 2
-# The length penalty that CTranslate2 is given. ``TextTranslator`` ranks hypotheses by ours, so it
-# is to change no score; but with 0, CTranslate2 ends a beam as soon as the best hypothesis has
-# ended, where our search goes on until as many have ended as the beam holds.
+# The length penalty for CTranslate2. ``TextTranslator`` ranks hypotheses by ours, so this one must
+# not change scores. But with 0, CTranslate2 ends a beam as soon as the best hypothesis ends; our
+# search continues until as many hypotheses have ended as the beam holds.
 _NO_PENALTY = 1e-30
+_FOLLOWED = {
+    "beam_size": True,
+    "length_penalty": True,
+    "batch_tokens": True,
+    "max_length_ratio": True,
+}
+"""The search settings this engine or ``TextTranslator`` supports; True: equal to torch's."""
 
 
 @dataclass(frozen=True)
 class CTranslate2Engine:
-    """Search by CTranslate2, over an exported model; a ``SearchEngine``."""
+    """Search by CTranslate2 with an exported model; a ``SearchEngine``."""
 
     translator: Any  # a ``ctranslate2.Translator``
-    src_names: list[str]  # the source's tokens as CTranslate2 is given them, by id
-    tgt_names: list[str]  # the same of the target
-    max_positions: int  # of an output that the exported table of positions has room for
+    src_names: list[str]  # CTranslate2's names of source tokens, by id
+    tgt_names: list[str]  # CTranslate2's names of target tokens, by id
+    max_positions: int  # the longest output for the exported table of positions
     name = "ctranslate2"
     is_on_gpu = False
     _starting: Lock = field(default_factory=Lock)
@@ -66,13 +74,13 @@ class CTranslate2Engine:
     ) -> "CTranslate2Engine":
         """Load a model that ``write_model`` wrote into a directory.
 
-        ``threads`` batches are searched side by side; None: as many as torch would take.
-        ``precision`` auto is that of the weights. ``check_loads`` is called before the model is
-        loaded, once all other files are found right.
+        ``threads`` batches are searched at once; None: as many as torch's threads. With
+        ``precision`` auto, search uses the weights' type. ``check_loads`` is called before the
+        model is loaded and after all other files are checked.
 
         Raises:
             CheckpointError: a file is missing or damaged.
-            UsageError: this CPU cannot compute like that.
+            UsageError: this CPU does not support the precision.
             MissingExtraError: CTranslate2 is not installed.
         """
         ctranslate2 = import_extra("ctranslate2", None, "CTranslate2's search")
@@ -88,7 +96,7 @@ class CTranslate2Engine:
                 intra_threads=1,
             )
         except ValueError as error:
-            raise UsageError(f"CTranslate2 cannot compute like that: {error}") from error
+            raise UsageError(f"CTranslate2 does not support this precision: {error}") from error
         except RuntimeError as error:
             if is_out_of_memory(error):
                 raise
@@ -100,7 +108,7 @@ class CTranslate2Engine:
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """What decides the output: the precision that it has chosen, its name and its version."""
+        """The facts that determine the output: precision, and the engine's name and version."""
         precision = {"precision": self.translator.compute_type, "engine": self.name}
         return precision | describe_versions("ctranslate2")
 
@@ -115,12 +123,16 @@ class CTranslate2Engine:
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses of each source; see ``SearchEngine.search``.
 
-        The output is ``TorchEngine``'s, up to rounding, if search is greedy. Log-probabilities
-        differ, and so may beam search, in that tokens which are never written have no share: by
-        much where training targets had <unk>.
+        Greedy search writes the same output as ``TorchEngine``, except for rounding.
+        Log-probabilities differ, and so may beam search, as they exclude tokens that are never
+        written. The difference is large if training targets had <unk>.
         """
         if options.constraints or options.sampler:
-            raise UsageError("`engine` ctranslate2: neither constrains what is written nor samples")
+            raise UsageError("`engine` ctranslate2: does not support constraints or sampling")
+        if lacking := find_unsupported(options.decoding):
+            raise UsageError(
+                f"`engine` ctranslate2: does not support decoding.{lacking[0]}; use `engine` torch"
+            )
         outputs: list[list[Hypothesis]] = [[] for _ in sources]
         waiting: deque[tuple[list[int], list[Any]]] = deque()
 
@@ -131,10 +143,10 @@ class CTranslate2Engine:
             progress(len(batch))
 
         limits = [min(limit, self.max_positions) for limit in max_lengths]
-        max_tokens = min(batch_tokens // options.beam_size, _BATCH_TOKENS)
-        # What greedy search writes is how it goes on beyond a limit, too. In int8, padding has an
-        # effect on what is rounded.
-        is_greedy = options.beam_size == 1 and not options.with_scores
+        max_tokens = min(batch_tokens // options.decoding.beam_size, _BATCH_TOKENS)
+        # Greedy search can be cut at any limit, as later tokens do not change earlier ones. In
+        # int8, padding affects rounding.
+        is_greedy = options.decoding.beam_size == 1 and not options.with_scores
         mixed = is_greedy and self.translator.compute_type == "float32"
         batches = _cut_batches([len(ids) for ids in sources], limits, max_tokens, mixed)
         with self._starting:  # batches of a later search come after those of this one
@@ -154,10 +166,10 @@ class CTranslate2Engine:
             # CTranslate2 adds EOS.
             [[self.src_names[number] for number in ids[:-1]] for ids in sources],
             asynchronous=True,
-            beam_size=options.beam_size,
-            num_hypotheses=options.beam_size,
+            beam_size=options.decoding.beam_size,
+            num_hypotheses=options.decoding.beam_size,
             length_penalty=_NO_PENALTY,
-            return_scores=options.with_scores or options.beam_size > 1,
+            return_scores=options.with_scores or options.decoding.beam_size > 1,
             return_end_token=True,
             disable_unk=UNK_ID in options.banned_ids,
             suppress_sequences=banned,
@@ -176,12 +188,12 @@ class CTranslate2Engine:
             for one in hypotheses
             if one.ids[-1:] == [EOS_ID]
         ]
-        # Those that reached the limit count only where none has ended, and then the best of them.
+        # Hypotheses that reached the limit count only if none ended, and then only the best.
         return ended or hypotheses[:1]
 
 
 class CTranslate2Translator(TextTranslator[CTranslate2Engine]):
-    """Translates a chunk of lines while the next one is read and encoded."""
+    """Translates a chunk of lines while the next chunk is read and encoded."""
 
     def translate_chunks(
         self,
@@ -199,12 +211,18 @@ class CTranslate2Translator(TextTranslator[CTranslate2Engine]):
         return translate_ahead(self, chunks, n_best, first_line, watcher)
 
 
+def find_unsupported(decoding: DecodingConfig, as_torch: bool = False) -> list[str]:
+    """Return the search settings this engine does not support, or not with torch's results."""
+    followed = {name for name, is_same in _FOLLOWED.items() if is_same or not as_torch}
+    return [*decoding.model_dump(exclude=followed, exclude_defaults=True)]
+
+
 def _cut_batches(
     lengths: Sequence[int], limits: Sequence[int], max_tokens: int, mixed: bool
 ) -> Iterator[tuple[int, list[int]]]:
-    """Yield the places of sources, and the output limit that CTranslate2 has for them together.
+    """Yield batches as an output limit and the places of sources.
 
-    It is the largest of theirs; unless ``mixed``, they all have it.
+    The limit is the largest of a batch; without ``mixed``, all sources of a batch have it.
     """
     order = sorted(filter(lengths.__getitem__, range(len(lengths))), key=lengths.__getitem__)
     group_of = (lambda _: 0) if mixed else limits.__getitem__
@@ -217,7 +235,7 @@ def _cut_batches(
 
 
 def _count_threads() -> int:
-    """Return how many threads torch has, or would take."""
+    """Return the number of threads that torch has or would start."""
     if torch := sys.modules.get("torch"):
         return int(torch.get_num_threads())
     wanted = os.environ.get("OMP_NUM_THREADS", "")
@@ -238,11 +256,11 @@ def _load_names(directory: Path, side: str, size: int) -> list[str]:
 
 
 def read_json(path: Path, kind: type, what: str) -> Any:
-    """Return the content of a model's JSON file; CheckpointError: it is not of a kind."""
+    """Return the content of a model's JSON file; raise CheckpointError if it is not a ``kind``."""
     try:
         content = json.loads(read_small(path, MAX_TOKENIZER_BYTES))
     except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path}: cannot be read; export the model again") from error
     if not isinstance(content, kind):
-        raise CheckpointError(f"{path}: is no {what}; export the model again")
+        raise CheckpointError(f"{path}: has no {what}; export the model again")
     return content

@@ -1,4 +1,4 @@
-"""Models exported for CTranslate2, which may be a stranger's: they are verified and tried first."""
+"""Load models exported for CTranslate2. Files may be from strangers: verify and try them first."""
 
 import os
 from functools import partial
@@ -37,7 +37,7 @@ _SETTINGS = {
 def load_exported(
     run: RunDirectory, config: Config, options: ComputeOptions
 ) -> CTranslate2Translator:
-    """Load an exported model, once its files are verified and tried."""
+    """Load an exported model after its files are verified and tried."""
     for path in run.path.iterdir():
         if not path.is_dir():
             open_regular(path).close()  # CTranslate2 would wait for a pipe
@@ -45,7 +45,7 @@ def load_exported(
     sums = verified_sums(run.path)
     if sums is None:
         raise CheckpointError(
-            f"{run.path}: its files are not those whose SHA-256 {SUMS} records; export it again"
+            f"{run.path}: its files do not match the checksums in {SUMS}; export it again"
         )
     _check_settings(run.path / "config.json")
     engine = CTranslate2Engine.open(
@@ -62,10 +62,10 @@ def load_exported(
 
 
 def verified_sums(directory: Path) -> dict[str, str] | None:
-    """Return the SHA-256 of a model's files; None: they are not as they were written."""
+    """Return the SHA-256 checksums of a model's files; None if a file has changed."""
     model = Artifact(directory, Record, SUMS)
     try:
-        # Not a pipe, a device or what lies elsewhere: the directory may have come from anywhere.
+        # Ignore pipes, devices and links: the directory may have come from anywhere.
         present = {name for name in (SUMS, *_FILES) if (directory / name).is_file()}
         record = model.read() if SUMS in present else None
         if (
@@ -82,7 +82,7 @@ def verified_sums(directory: Path) -> dict[str, str] | None:
 
 
 def _check_settings(path: Path) -> None:
-    """Check that CTranslate2 begins, ends and reads as our search does."""
+    """Check that CTranslate2 uses the same special tokens as our search."""
     settings = read_json(path, dict, "settings")
     for key, expected in _SETTINGS.items():
         if (found := settings.get(key)) != expected:
@@ -92,14 +92,15 @@ def _check_settings(path: Path) -> None:
 
 
 def write_sums(directory: Path) -> None:
-    """Write the record of an exported model's files beside them."""
+    """Write the record of an exported model's files next to them."""
     write_record(directory / SUMS, Record(made_of={}, files=record_files(directory)))
 
 
 def _check_usable(directory: Path, sums: dict[str, str]) -> None:
-    """Use an exported model, which may be a stranger's, in a child process.
+    """Try an exported model, which may be a stranger's, in a child process.
 
-    ``sums`` are those of its files, verified. Raise CheckpointError if CTranslate2 cannot use it.
+    ``sums`` are the verified checksums of its files. Raise CheckpointError if CTranslate2 cannot
+    use it.
     """
     if fault := find_fault("ctranslate2", _TRIAL, os.fsencode(directory), sums):
         raise CheckpointError(f"{directory}: {fault}; export it again")

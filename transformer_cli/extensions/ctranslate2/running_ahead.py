@@ -1,4 +1,4 @@
-"""Chunks of lines that are translated two at a time, and come out in order."""
+"""Translate chunks of lines two at a time, and return them in order."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,7 +23,7 @@ def translate_ahead(
 ) -> Iterator[list[list[Translation]]]:
     """Yield the translations of each chunk's lines; see ``TextTranslator.translate_chunks``.
 
-    ``progress`` of ``watcher`` is called from any thread, by one at a time.
+    Any thread may call ``progress`` of ``watcher``, but only one at a time.
     """
     stopped, reporting = Event(), Lock()
 
@@ -34,7 +34,7 @@ def translate_ahead(
     watching = watcher._replace(progress=report, should_stop=stopped.is_set)
 
     def encode() -> Iterator[Callable[[], list[list[Translation]]]]:
-        """Encode each chunk; yield what translates it."""
+        """Encode each chunk, and yield a function that translates it."""
         number = first_line
         for lines in chunks:
             encoded = translator.encode_lines(lines, watcher, number)
@@ -45,15 +45,15 @@ def translate_ahead(
 
 
 def run_ahead(jobs: Iterator[Callable[[], Result]], stop: Callable[[], object]) -> Iterator[Result]:
-    """Yield the jobs' results, in order; the next job is made, and begins, before one is done.
+    """Yield the jobs' results in order, and start the next job before the current one ends.
 
-    So no core waits while a job ends. What making a job raises comes after the results of those
-    before it, and a signal after the results that are finished: work that is done is not lost.
-    ``stop`` makes the jobs that run end soon.
+    So no core waits at the end of a job. An error while a job is created is raised after the
+    results of earlier jobs, and a signal after all finished results, so finished work is not lost.
+    ``stop`` makes running jobs end soon.
     """
     running: deque[Future[Result]] = deque()
     failure = None
-    has_all = True  # whether every result that was taken from ``running`` has been yielded
+    has_all = True  # whether all results taken from ``running`` were yielded
     with ThreadPoolExecutor(max_workers=2) as pool:
         try:
             while running or failure is None:
@@ -69,7 +69,7 @@ def run_ahead(jobs: Iterator[Callable[[], Result]], stop: Callable[[], object]) 
                     yield result
                     has_all = True
         except (KeyboardInterrupt, SystemExit):  # SIGINT, SIGTERM
-            # Before the others are stopped. After a gap, results would be of other lines.
+            # Collect these before stopping the others. Results after a gap would be misaligned.
             finished = list(takewhile(Future.done, running)) if has_all else []
             stop()
             yield from (future.result() for future in finished)

@@ -1,7 +1,7 @@
-"""A trained model as CTranslate2 reads it.
+"""Convert a trained model into CTranslate2's form.
 
-Only names and layout change: CTranslate2 has all that our models are made of. Its own sinusoids
-have another layout than the paper's, so positions always go as a table, the learned ones' or ours.
+Only names and layout change, as CTranslate2 supports all parts of our models. Its own sinusoids
+have another layout than the paper's, so a table of positions is always written, learned or not.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,14 +30,14 @@ from transformer_cli.runs.trained_model import TrainedModel
 from transformer_cli.text.protocol import BOS_ID, EOS_ID, SPECIALS, UNK_ID, Tokenizer
 
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "swish": "SWISH", "swiglu": "SWISH"}
-"""CTranslate2's names of the activations that it supports; it gates with any of them."""
+"""CTranslate2's names of the activations it supports; each can also be gated."""
 _RMS_NORM = {"layernorm": False, "rmsnorm": True}
-"""The norms that it supports, and whether each is what it calls ``rms_norm``."""
+"""The norms it supports, and whether each is its ``rms_norm``."""
 _IMPOSSIBLE = -1e4  # a logit, within the range of float16
 _INT8_MOST = 63
-"""Largest weight in int8. CTranslate2's own is 127, but processors without VNNI, such as those with
-AVX2 alone, add two products of a weight and an activation of up to 255 in 16 bits. 2 * 127 * 255 is
-cut off there, and translations change; 2 * 63 * 255 fits."""
+"""The largest weight in int8. CTranslate2's own is 127, but processors without VNNI, e.g. with only
+AVX2, add two products of a weight and an activation of up to 255 in 16 bits. 2 * 127 * 255 is cut
+off there, which changes translations; 2 * 63 * 255 fits."""
 
 
 def write_model(
@@ -46,10 +46,10 @@ def write_model(
     directory: Path,
     never_written: Sequence[int] = (),
 ) -> None:
-    """Write the model and its vocabularies into ``directory``, which is empty.
+    """Write the model and its vocabularies into ``directory``, which must be empty.
 
-    With int8 and int16, sums stay float32. ``never_written`` are ids whose logits are so low that
-    no search writes them.
+    With int8 and int16, sums stay float32. ``never_written`` are ids that get a very low logit, so
+    that no search writes them.
     """
     spec = build_spec(trained)
     spec.decoder.projection.bias[list(never_written)] = _IMPOSSIBLE
@@ -64,7 +64,7 @@ def write_model(
 
 
 def _narrow_int8(spec: Any, weights: Mapping[str, Float[np.ndarray, "..."]]) -> None:
-    """Round the given weights again where they are int8, each row by its largest."""
+    """Round the given weights again if they are int8, scaling each row by its largest weight."""
     model_spec = import_extra("ctranslate2.specs.model_spec", None, "format ctranslate2")
 
     def narrow(layer: Any, name: str, value: Any) -> None:
@@ -81,7 +81,7 @@ def _narrow_int8(spec: Any, weights: Mapping[str, Float[np.ndarray, "..."]]) -> 
 
 
 def build_spec(trained: TrainedModel) -> Any:
-    """Return the model by CTranslate2's names, a ``ctranslate2.specs.TransformerSpec``."""
+    """Return the model as a ``ctranslate2.specs.TransformerSpec``."""
     specs = import_extra("ctranslate2.specs", None, "format ctranslate2")
     config, model = trained.config.model, trained.model
     spec = specs.TransformerSpec.from_config(
@@ -102,7 +102,7 @@ def build_spec(trained: TrainedModel) -> Any:
     (epsilon,) = {
         module.norm.eps for module in model.modules() if isinstance(module, transformer.Residual)
     }
-    spec.config.layer_norm_epsilon = epsilon  # CTranslate2 has one for all
+    spec.config.layer_norm_epsilon = epsilon  # CTranslate2 has only one for all norms
     return spec
 
 
@@ -121,7 +121,7 @@ def _fill_stacks(spec: Any, model: Transformer) -> None:
         _fill_linear(decoder_spec.attention.linear[2], attention.output)
         _fill_norm(decoder_spec.attention, decoder_layer.around_cross_attention.norm)
         _fill_feed_forward(decoder_spec.ffn, decoder_layer)
-    # With post-norm these are identities, and the spec has no place for them.
+    # With post-norm, these norms are identities, and the spec has no place for them.
     for stack, norm in ((spec.encoder, model.encoder_norm), (spec.decoder, model.decoder_norm)):
         if not isinstance(norm, nn.Identity):
             _fill_norm(stack, norm)
@@ -150,7 +150,7 @@ def _fill_feed_forward(spec: Any, layer: EncoderLayer | DecoderLayer) -> None:
     ours: FeedForward = layer.feed_forward
     if ours.gate is None:
         _fill_linear(spec.linear_0, ours.inner)
-    else:  # the layer that is activated comes first
+    else:  # the activated layer comes first
         _fill_linear(spec.linear_0, ours.gate)
         _fill_linear(spec.linear_0_noact, ours.inner)
     _fill_linear(spec.linear_1, ours.outer)
@@ -164,18 +164,18 @@ def _fill_norm(owner: Any, norm: nn.Module) -> None:
 
 
 def _fill_linear(spec: Any, *linears: nn.Linear) -> None:
-    """Stack the layers of one input below each other in one matrix."""
+    """Stack layers with the same input into one matrix."""
     spec.weight = torch.cat([_copy(linear.weight) for linear in linears])
     spec.bias = torch.cat([_copy(linear.bias) for linear in linears])
 
 
 def _copy(weight: Tensor) -> Tensor:
-    # CTranslate2 quantizes in place.
+    # Clone, as CTranslate2 quantizes in place.
     return weight.detach().float().cpu().clone()
 
 
 def _names(tokenizer: Tokenizer) -> list[str]:
-    """Return the tokens in the order of their ids, none twice: CTranslate2 knows no ids."""
+    """Return unique names of the tokens in the order of their ids, as CTranslate2 has no ids."""
     names: dict[str, None] = {}
     for number in range(tokenizer.size):
         name = SPECIALS[number] if number < len(SPECIALS) else tokenizer.token(number)

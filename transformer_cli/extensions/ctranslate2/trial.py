@@ -1,4 +1,4 @@
-"""Uses a model of CTranslate2, in the child process of text/model_check.py."""
+"""Try a CTranslate2 model, in the child process of text/model_check.py."""
 
 import json
 import math
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def use(path: bytes, texts: Sequence[str]) -> None:
-    """Translate with the model in a directory; an exception or a crash: it is unusable."""
+    """Translate with the model in a directory; it is unusable if this raises or crashes."""
     import ctranslate2
 
     directory = os.fsdecode(path)
@@ -17,10 +17,10 @@ def use(path: bytes, texts: Sequence[str]) -> None:
     for side in ("source", "target"):
         own, shared = (Path(directory, f"{name}_vocabulary.json") for name in (side, "shared"))
         vocabularies.append(json.loads((own if own.is_file() else shared).read_bytes()))
-    # The last tokens, of which too small tables have no row.
+    # Use the last tokens, which have no row in tables that are too small.
     src, tgt = ([names[0], names[-1]] for names in vocabularies)
     (result,) = translator.translate_batch(
         [src], [tgt], beam_size=2, max_decoding_length=8, return_scores=True
     )
     if not math.isfinite(result.scores[0]):
-        raise ValueError("its scores are no numbers")
+        raise ValueError("its scores are not numbers")

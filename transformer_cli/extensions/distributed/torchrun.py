@@ -1,7 +1,7 @@
-"""The processes that torchrun has started, and their collectives.
+"""The processes that torchrun has started, and collective operations between them.
 
-torchrun sets each one's rank in the environment. torch is imported only where it computes, as each
-message asks for the rank.
+torchrun sets each process's rank in the environment. Messages ask for the rank, so torch is
+imported only where it computes.
 """
 
 import json
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
 
-# Preparing a corpus may take hours, and all but the main process wait.
+# Preparing a corpus may take hours, while all processes but the main one wait.
 _BARRIER_TIMEOUT = timedelta(days=7)
 
 
 def find_ranks() -> Ranks:
-    """Return the ranks that torchrun has set, or a single process."""
+    """Return the ranks that torchrun has set, or those of a single process."""
     try:
         size = int(os.environ["WORLD_SIZE"])
         machines = int(os.environ.get("GROUP_WORLD_SIZE", "1"))
@@ -47,53 +47,53 @@ def find_ranks() -> Ranks:
 
 @dataclass(frozen=True)
 class StartedRanks(Ranks):
-    """What torchrun has started, once or again."""
+    """The processes of a job that torchrun started or restarted."""
 
-    restarts: int = 0  # how often it has restarted the job; meaningless with several machines
+    restarts: int = 0  # how often torchrun restarted the job; meaningless on several machines
     machines: int = 1  # number of machines of the job
 
     def may_overwrite(self, run: Path) -> bool:
-        """Return False in a restart, which would rename what was trained before it."""
+        """Return False in a restart, which would rename the run trained before it."""
         if self.machines > 1:
-            # torchrun does not say how often it has started a training there.
+            # torchrun does not report restarts there.
             raise UsageError(
-                "--overwrite: not on several machines, where torchrun may start it twice; remove "
-                f"{run} yourself, or choose another --run-dir"
+                "--overwrite: does not work on several machines, where torchrun may start it "
+                f"twice; remove {run} yourself, or choose another --run-dir"
             )
         return not self.restarts
 
 
 @dataclass(frozen=True)
 class ConnectedRanks(StartedRanks):
-    """Several processes, which ``init`` connects."""
+    """Several processes, connected by ``init``."""
 
     group: Any = None  # Gloo process group, for collectives on the CPU; None before ``init``
 
     def check_command(self, command: str) -> None:
-        """Raise UsageError where all processes would do the same and write to the same place."""
+        """Raise UsageError if all processes would do the same work and write to the same place."""
         if command != "train":
-            raise UsageError(f"{command}: works in one process; start it without torchrun")
+            raise UsageError(f"{command}: uses only one process; start it without torchrun")
 
     def place(self, device: "torch.device") -> "torch.device":
         """Return the GPU of this rank; raise UsageError for MPS."""
         if device.type == "mps":
-            raise UsageError("`device` mps: works in one process; start it without torchrun")
+            raise UsageError("`device` mps: works in one process only; start it without torchrun")
         if device.type != "cuda":
             return device
         import torch
 
         if self.local_rank >= torch.cuda.device_count():
             raise RanksError(
-                f"no CUDA device is left for process {self.local_rank + 1} of "
-                f"this machine, which has {torch.cuda.device_count()}; start one process for each, "
-                "or use `device` cpu"
+                f"no CUDA device is left for process {self.local_rank + 1} of this machine, which "
+                f"has {torch.cuda.device_count()} of them; start one process for each, or use "
+                "`device` cpu"
             )
         torch.cuda.set_device(self.local_rank)
         return torch.device("cuda", self.local_rank)
 
     @contextmanager
     def init(self, device: "torch.device") -> Iterator[Ranks]:
-        """Initialize the process group for the block; RanksError in it: another process is gone."""
+        """Initialize the process group for the block; it raises RanksError if a process ends."""
         import torch.distributed as dist
 
         with _raise_ranks_error(), _stdout_for_results():
@@ -105,7 +105,7 @@ class ConnectedRanks(StartedRanks):
             if _is_lost_process(error) and not is_out_of_memory(error):
                 raise RanksError.of(error) from error
             raise
-        # Not after an error, when others may never answer.
+        # Skip this after an error, as other processes may never answer.
         dist.destroy_process_group()
 
     def _connect(self, device: "torch.device") -> Any:
@@ -115,8 +115,8 @@ class ConnectedRanks(StartedRanks):
         from torch.distributed.rendezvous import rendezvous
 
         on_gpu = device.type == "cuda"
-        # torchrun's store still holds the keys of restarted processes. With several machines it
-        # counts restarts on each one separately; there it has to use a new store each time, with
+        # torchrun's store still holds the keys of restarted processes. On several machines, it
+        # counts restarts for each machine. There it must use a new store each time, set by
         # TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1.
         prefix = f"start-{self.restarts}" if self.machines == 1 else "start"
         store, _, _ = next(rendezvous("env://", self.rank, self.size))
@@ -127,19 +127,19 @@ class ConnectedRanks(StartedRanks):
             world_size=self.size,
             device_id=device if on_gpu else None,
         )
-        # Of gloo alone, as monitored_barrier refuses a group that has nccl too. It inherits the
-        # default group's device, which torch then asks gloo to connect to: gloo does nothing.
+        # Only gloo, as monitored_barrier refuses a group that also has nccl. The group inherits the
+        # default group's device; torch asks gloo to connect to it, and gloo does nothing.
         return dist.new_group(backend="gloo")
 
     def barrier(self) -> None:
-        """Wait until all ranks have reached this call, for days if need be."""
+        """Wait until all ranks have reached this call, even for days."""
         import torch.distributed as dist
 
         with _raise_ranks_error():
             dist.monitored_barrier(self.group, timeout=_BARRIER_TIMEOUT)
 
     def sum(self, values: Sequence[float]) -> list[float]:
-        """Sum each of ``values`` over all ranks; integers below 2^53 exactly."""
+        """Sum each of ``values`` over all ranks; integers below 2^53 are exact."""
         import torch
         import torch.distributed as dist
 
@@ -149,15 +149,15 @@ class ConnectedRanks(StartedRanks):
         return cast(list[float], sums.tolist())
 
     def broadcast(self, value: Value) -> Value:
-        """Return the main process' ``value`` on all ranks."""
+        """Return the main process's ``value`` on all ranks."""
         return cast(Value, json.loads(self._gather(json.dumps(value).encode())[0]))
 
     def map(
         self, function: Callable[[Sequence[Item]], list[Result]], items: Sequence[Item]
     ) -> list[Result]:
-        """Compute ``function(items)``, each rank on its share; all ranks get the whole result.
+        """Compute ``function(items)``, each rank its share; all ranks get the whole result.
 
-        It is called once on each rank. Neighbours, alike in cost, go to different ranks.
+        Each rank calls it once. Neighbours, which cost similar time, go to different ranks.
         """
         own = json.dumps(function(items[self.rank :: self.size])).encode()
         results: list[Any] = [None] * len(items)
@@ -166,7 +166,7 @@ class ConnectedRanks(StartedRanks):
         return results
 
     def _gather(self, data: bytes) -> list[bytes]:
-        """Return every rank's bytes; torch's collectives for objects use pickle."""
+        """Return every rank's bytes; torch's collectives for objects would use pickle."""
         import torch
         import torch.distributed as dist
 
@@ -188,14 +188,14 @@ class ConnectedRanks(StartedRanks):
         from torch.nn.parallel import DistributedDataParallel
 
         with warnings.catch_warnings():
-            # Its replacement does not exist yet in torch 2.11.
+            # torch 2.11 does not have the replacement yet.
             warnings.filterwarnings("ignore", "`broadcast_buffers` is deprecated")
             return DistributedDataParallel(
                 module, broadcast_buffers=False, gradient_as_bucket_view=True
             )
 
     def no_sync(self, wrapped: "nn.Module") -> AbstractContextManager[Any]:
-        """Average nothing yet in the block's backward."""
+        """Return a context in which backward does not average gradients yet."""
         from torch.nn.parallel import DistributedDataParallel
 
         assert isinstance(wrapped, DistributedDataParallel)
@@ -203,11 +203,11 @@ class ConnectedRanks(StartedRanks):
 
 
 class RanksError(TransformerCliError):
-    """Another process of the same job is gone, or was never there."""
+    """Another process of the same job has ended or cannot be reached."""
 
     @classmethod
     def of(cls, error: Exception) -> "RanksError":
-        """Build the error from torch's, without gloo's source location and advice."""
+        """Return the error for torch's, without gloo's source location and advice."""
         first_line = (str(error).splitlines() or [""])[0]
         reason = re.sub(r"^\[[^]]*\] ", "", first_line).partition(". ")[0]
         return cls(
@@ -217,14 +217,14 @@ class RanksError(TransformerCliError):
 
 
 def _is_lost_process(error: Exception) -> bool:
-    """Return whether torch has raised this error because another process is gone."""
-    # NCCL and the store have error types of their own; gloo's messages name its source files.
+    """Return whether torch raised this error because another process ended."""
+    # NCCL and the store have their own error types; gloo's messages name its source files.
     return type(error).__name__.startswith("Dist") or "/gloo/" in str(error)
 
 
 @contextmanager
 def _stdout_for_results() -> Iterator[None]:
-    """Send to stderr what libraries print on stdout: Gloo does, in torch before 2.13."""
+    """Redirect to stderr what libraries print to stdout, e.g. Gloo in torch before 2.13."""
     sys.stdout.flush()
     stdout = os.dup(1)
     os.dup2(2, 1)

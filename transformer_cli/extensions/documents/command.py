@@ -1,4 +1,4 @@
-"""What ``translate`` does with a document: its segments translated, all else left as it is."""
+"""How ``translate`` handles a document: it translates the segments, and keeps everything else."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -11,10 +11,7 @@ from transformer_cli.base.packages import import_extra, lazy_imports
 from transformer_cli.base.text_files import compressor, write_text
 from transformer_cli.base.writing import claim, whole_file
 from transformer_cli.cli.translate import TranslateOptions
-from transformer_cli.cli.translation import (
-    InputFormat,
-    load_translator,
-)
+from transformer_cli.cli.translation import InputFormat, load_translator
 from transformer_cli.data.corpus import mtime_key_of
 from transformer_cli.extensions.constraints.reserved import ReservedTokenizers, protected_by
 from transformer_cli.extensions.documents import formats
@@ -40,11 +37,11 @@ from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.runs.directory import RunDirectory
 
 with lazy_imports():
-    from transformer_cli.extensions.alignments import aligning  # and torch
+    from transformer_cli.extensions.alignments import aligning  # imports torch
 
 
 class DocumentFormat(InputFormat):
-    """Documents: their segments are translated, and all else is left as it is."""
+    """The input format for documents: segments are translated, and everything else is kept."""
 
     def translate(self, given: TranslateOptions) -> None:
         given.check()
@@ -52,7 +49,7 @@ class DocumentFormat(InputFormat):
         with claim(given.output, own.report):
             document = open_document(given)
             memory = read_memory(own, document)
-            # Text has no tags, so that alignments only help its report.
+            # Plain text has no tags, so alignments only help its report.
             is_aligned = formats.format_of(given.input_) is not None or own.report is not None
             translator = load_translator(self.prefer_engine(given) if is_aligned else given)
             with bar(None, "translating", " sentences") as shown:
@@ -92,7 +89,7 @@ class DocumentFormat(InputFormat):
 
 
 def open_document(options: TranslateOptions) -> Document:
-    """Read the document that is to be translated by the run."""
+    """Read the document to translate with the run."""
     run = RunDirectory(options.run)
     engine = run.only_engine
     data = (engine.load().load_settings(run) if engine else run.load_config()).data
@@ -101,13 +98,13 @@ def open_document(options: TranslateOptions) -> Document:
         (data.src_lang, data.tgt_lang),
         not options.extra(DocumentOptions).no_fuzzy,
     )
-    if document.segments:  # before the model is loaded, which takes long
+    if document.segments:  # fail before loading the model, which takes long
         import_extra("sentencex", "documents", str(options.input_))
     return document
 
 
 def read_memory(options: DocumentOptions, document: Document) -> Memory | None:
-    """Read the translation memory, or keep that of an earlier call if its files are the same."""
+    """Read the translation memory, or reuse an earlier call's if its files are unchanged."""
     if not options.memory:
         return None
     version = mtime_key_of(options.memory) or options.fingerprint()["memory"]
@@ -122,9 +119,9 @@ def fill_document(
     watcher: Watcher = NOBODY,
     add_total: Callable[[int], object] = ignore,
 ) -> Filled:
-    """Fill a document's segments; ``add_total`` is called with the number of further sentences."""
+    """Fill a document's segments; call ``add_total`` with the number of additional sentences."""
     fallback = options.extra(RevisionOptions).fallback
-    revisers = (  # doubtful segments are left as they are
+    revisers = (  # never put the source in place of doubtful segments
         replace(each, falls_back=False) if isinstance(each, Doubts) else each
         for each in translator.revisers
     )
@@ -175,7 +172,7 @@ def write_document(options: TranslateOptions, filled: Filled) -> None:
 
 
 def write_report(options: TranslateOptions, path: Path, filled: Filled) -> None:
-    """Write a page of all that was filled, what is most doubtful first."""
+    """Write a page of all filled segments, the most doubtful ones first."""
     document = filled.document
     rows = [_row(document.name, segment, one) for segment, one in filled.pairs()]
     rows.sort(key=lambda row: row["filling"].assurance)

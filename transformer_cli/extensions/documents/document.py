@@ -1,4 +1,4 @@
-"""What all formats share: segments with inline tags, and bytes of which only spans are replaced."""
+"""The common part of all formats: segments with inline tags, and spans of bytes to replace."""
 
 import codecs
 import html as references
@@ -19,14 +19,14 @@ from transformer_cli.text.lines import has_letters
 MAX_BYTES = 1 << 26  # of a document, which is held in memory as a whole
 
 LOW_CONFIDENCE = 0.5
-"""Below this a person should review a translation: its tokens are less likely than not."""
+"""Below this, a person should review a translation: its tokens are more likely wrong than right."""
 
 CODE_ELEMENTS = ("code", "kbd", "samp", "tt", "var")
 LEFT_ELEMENTS = (
     *(*CODE_ELEMENTS, "iframe", "math", "noscript", "object", "pre", "ruby", "script", "style"),
     *("svg", "template", "textarea"),
 )
-"""Elements of HTML whose text is not translated."""
+"""HTML elements whose text is not translated."""
 
 TEMPLATE = re.compile(
     "|".join(
@@ -38,7 +38,7 @@ TEMPLATE = re.compile(
     ),
     re.DOTALL,
 )
-"""What a template engine reads in HTML or Markdown, as Jinja, Liquid, Hugo, ERB or PHP."""
+"""Template marks in HTML or Markdown, as in Jinja, Liquid, Hugo, ERB or PHP."""
 _ELEMENT = re.compile(r"<(/?)([A-Za-z][\w:-]*+)(?![^>]*/>)|\{%[-+]?\s*+(end)?(\w++)")
 _MARKS = {
     codecs.BOM_UTF16_LE: "utf-16-le",
@@ -52,7 +52,7 @@ _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff
 
 
 class Tag(NamedTuple):
-    """An inline tag, by its span in a segment's text; a pair's share their key."""
+    """An inline tag's span in a segment's text; the two tags of a pair share a key."""
 
     start: int
     end: int
@@ -62,10 +62,10 @@ class Tag(NamedTuple):
 
 @dataclass(frozen=True)
 class Segment:
-    """A text to translate, without the escapes of its format; its tags are as they stand there."""
+    """A text to translate, without its format's escapes; its tags appear as in the document."""
 
-    text: str  # line breaks are in it only where they matter
-    place: str  # for messages, as in 'de.po:12'
+    text: str  # contains line breaks only where they matter
+    place: str  # for messages, for example 'de.po:12'
     tags: tuple[Tag, ...] = ()  # in order; they do not overlap
 
     @property
@@ -79,11 +79,11 @@ class Segment:
         return re.compile(f"({'|'.join(map(re.escape, texts))})") if texts else None
 
     def split(self, text: str) -> list[str]:
-        """Return a translation's text and tags by turns, beginning and ending with text."""
+        """Split a translation into alternating text and tags; it begins and ends with text."""
         return self._pattern.split(text) if self._pattern else [text]
 
     def change(self, text: str, change: Callable[[str], str]) -> list[str]:
-        """Return what ``split`` does, with the text between tags changed."""
+        """Return the parts from ``split``, with the text between tags changed."""
         parts = self.split(text)
         parts[::2] = map(change, parts[::2])
         return parts
@@ -101,7 +101,7 @@ class Segment:
         return has_letters(self.plain)
 
     def without_soft_hyphens(self) -> "Segment":
-        """Return the segment without soft hyphens in its words, which few models have seen."""
+        """Return the segment without soft hyphens, which few models have seen."""
         if SOFT_HYPHEN not in self.text:
             return self
         text, place, tags = "", 0, []
@@ -115,24 +115,24 @@ class Segment:
 
     @property
     def is_ambiguous(self) -> bool:
-        """True if something in the text looks like one of the tags, as '&lt;b&gt;' beside <b>."""
+        """True if some text looks like one of the tags, for example '&lt;b&gt;' next to <b>."""
         return self.split(self.text)[1::2] != self.tag_texts
 
 
 @dataclass(frozen=True)
 class Filling:
-    """What is to be written as a segment's translation."""
+    """The translation to write for a segment, and facts about it."""
 
-    text: str  # with the segment's tags, each as often as there
-    origin: Literal["model", "memory"] = "model"  # where the text is from
-    comment: str = ""  # for a person, on one line; formats without comments have none
+    text: str  # with each of the segment's tags equally often
+    origin: Literal["model", "memory"] = "model"  # the source of the text
+    comment: str = ""  # for a person, on one line; formats without comments ignore it
     problem: str = ""  # how its placeholders differ from the source's; empty if they are the same
-    match: "Match | None" = None  # what the translation memory has that is like the segment
+    match: "Match | None" = None  # the most similar pair in the translation memory
     confidence: float | None = None
-    """Mean probability that the model gives its tokens, geometric; None: not its own."""
+    """Geometric mean of the model's token probabilities; None: the text is not from the model."""
     coverage: float | None = None
-    """Share of the source's words that its words are aligned to; None: not aligned."""
-    doubts: tuple[str, ...] = ()  # what is doubtful about its sentences
+    """Share of the source's words to which its words are aligned; None: not aligned."""
+    doubts: tuple[str, ...] = ()  # why its sentences are doubtful
     is_aligned: bool = False  # whether alignments placed its tags or placeholders
     loses_numbers: bool = False  # whether it lacks numbers of the source
 
@@ -143,25 +143,25 @@ class Filling:
 
     @property
     def has_to_be_read(self) -> bool:
-        """True if something is known to be doubtful about it."""
+        """True if it has a known problem or doubt."""
         return bool(self.problem or self.loses_numbers or self.doubts or self.is_unsure)
 
     @property
     def assurance(self) -> tuple[bool, bool, float]:
-        """What translations are sorted by: known doubts, then confidence, then the memory's."""
+        """Sort key: doubtful translations first, then by confidence, the memory's last."""
         return not self.has_to_be_read, self.origin == "memory", self.confidence or 0.0
 
 
 class Match(NamedTuple):
-    """What a translation memory has that is like a text."""
+    """A similar pair from a translation memory."""
 
     src: str
     tgt: str
-    percent: int  # similarity; 100 is the same text, white space aside
+    percent: int  # similarity; 100 is the same text, apart from white space
 
 
 class Edit(NamedTuple):
-    """A span of a document's text, and what is to stand there."""
+    """A span of a document's text, and the text that replaces it."""
 
     start: int
     end: int
@@ -172,23 +172,23 @@ class Part(NamedTuple):
     """A part of a document's structure, such as a run of text or an entry."""
 
     shape: Hashable
-    """What filling must not change, and where the part is, so that all shapes differ."""
-    segments: range = range(0)  # the numbers of the segments whose translations stand in it
+    """The content that filling must not change, with the part's position, so all shapes differ."""
+    segments: range = range(0)  # the numbers of the segments whose translations are in it
 
 
 @dataclass(frozen=True)
 class Source:
-    """A document as it was read."""
+    """A document's bytes, and settings for reading it."""
 
     name: str  # for messages
     data: bytes  # its bytes
-    languages: tuple[str, str]  # of the run, source and target
-    marks_fuzzy: bool = True  # whether what is filled is marked for a person to look at
+    languages: tuple[str, str]  # the run's source and target language
+    marks_fuzzy: bool = True  # whether new translations are marked for review
 
     def decode(self, declared: str | None) -> tuple[str, str]:
-        """Return the text, which gives the same bytes again, and its encoding.
+        """Return the text, which encodes to the same bytes again, and its encoding.
 
-        ``declared`` is what the document says; None: nothing.
+        ``declared`` is the encoding that the document declares, or None.
         """
         named, advice = (
             "utf-8",
@@ -197,12 +197,12 @@ class Source:
         if declared is not None:
             named, advice = (
                 find_encoding(declared) or "",
-                "correct the encoding that it declares, or convert it to UTF-8",
+                "correct the declared encoding, or convert the file to UTF-8",
             )
         if not named:
             raise InputError(
-                f"{self.name}: declares the encoding '{(declared or '')[:40]}', which cannot be "
-                "used; convert the file to UTF-8"
+                f"{self.name}: declares the encoding '{(declared or '')[:40]}', which is not "
+                "supported; convert the file to UTF-8"
             )
         by_mark = (name for mark, name in _MARKS.items() if self.data.startswith(mark))
         encoding = next(by_mark, named)
@@ -221,23 +221,23 @@ class Source:
 
 
 class Document:
-    """A document, of whose text spans are replaced; everything else stays the same bytes."""
+    """A document in which spans of text are replaced; all other bytes stay the same."""
 
-    needs_words = True  # whether a run of text is a segment only if there are words in it
+    needs_words = True  # whether only runs of text with words are segments
     has_references = False
-    """Whether the format has references for characters that its encoding lacks."""
+    """Whether the format has references for characters that are not in the file's encoding."""
 
     def __init__(self, source: Source, declared: str | None = None) -> None:
-        """Decode the text, which declares an encoding or not; see ``Source.decode``."""
+        """Decode the text; ``declared`` is as in ``Source.decode``."""
         self._source = source
         self.name, self.languages = source.name, source.languages
         self.segments: list[Segment] = []
-        """What is to be translated, in order."""
+        """The segments to translate, in order."""
         self.left: list[str] = []
-        """Why something that is not translated yet is no segment, each with its place."""
+        """Untranslated text that is not a segment: each entry has its place and the reason."""
         text, self._codec = source.decode(declared)
         self.encoding = "utf-8" if self.has_references else self._codec
-        """What translations have to be written in."""
+        """The encoding that translations must fit into."""
         self.text = text.removeprefix("\ufeff")
         self._mark = text[: len(text) - len(self.text)]
         self.lines = re.split(r"(?<=\n)", self.text)
@@ -247,11 +247,11 @@ class Document:
         self._runs: list[tuple[int, int, Hashable, range]] = []
 
     def place(self, line: int) -> str:
-        """Return where a line is, for messages; lines are numbered from 1."""
+        """Return the place of a line, for messages; lines are numbered from 1."""
         return f"{self.name}:{line}"
 
     def leave(self, line: int, why: str) -> None:
-        """Note why something in a line is not translated."""
+        """Record why something in a line is not translated."""
         self.left.append(f"{self.place(line)}: {why}")
 
     def error(self, line: int, problem: str) -> InputError:
@@ -259,19 +259,19 @@ class Document:
         return InputError(f"{self.place(line)}: {problem}")
 
     def read_again(self, data: bytes) -> Self:
-        """Read the document as ``write`` has written it."""
+        """Read the document from the bytes that ``write`` returned."""
         return type(self)(replace(self._source, data=data))
 
     def add_unit(
         self, segments: Sequence[Segment], write: Callable[[Sequence[Filling]], list[Edit]]
     ) -> None:
-        """Add segments that are written together, once all of them are filled."""
+        """Add segments that are written together once all of them are filled."""
         first = len(self.segments)
         self.segments += segments
         self._units.append((range(first, len(self.segments)), write))
 
     def add_span(self, segment: Segment, start: int, end: int) -> None:
-        """Add a run of text, whose translation takes its place if it is a segment."""
+        """Add a run of text; if it is a segment, its translation replaces it."""
         first = len(self.segments)
         if segment.has_letters or not self.needs_words:
             unit = [segment]
@@ -279,23 +279,23 @@ class Document:
         self.add_run(start, end, self.shape(segment), range(first, len(self.segments)))
 
     def add_run(self, start: int, end: int, shape: Hashable, segments: range) -> None:
-        """Add a span in which segments stand, and what filling must not change of it."""
+        """Add a span that contains segments, and the shape that filling must not change."""
         self._runs.append((start, end, shape, segments))
 
     def trim(self, start: int, end: int) -> tuple[int, int]:
-        """Return a span of the text without the white space at its ends."""
+        """Return a span of the text without white space at its ends."""
         text = self.text[start:end]
         first = start + len(text) - len(text.lstrip())
         return first, max(first, end - len(text) + len(text.rstrip()))
 
     def shape(self, segment: Segment) -> Hashable:
-        """Return what a segment's translation must have in common with it."""
+        """Return the properties that a translation must share with its segment."""
         return tuple(sorted(segment.tag_texts))
 
     def structure(self, fillings: Sequence[Filling | None] = ()) -> list[Part]:
-        """Return the parts that the document has, or will have with each segment's translation.
+        """Return the document's parts, or the parts it will have with each segment's translation.
 
-        A document that ``write`` has written and ``read_again`` has read has parts of these shapes.
+        After ``write`` and ``read_again``, the document's parts must have these shapes.
         """
         edits = self._edits(fillings)
         ends = [edit.end for edit in edits]
@@ -307,37 +307,37 @@ class Document:
         return parts
 
     def write(self, fillings: Sequence[Filling | None]) -> bytes:
-        """Return the document with each segment's translation; None leaves what was there."""
+        """Return the document with each segment's translation; None keeps the existing text."""
         return (self._mark + splice(self.text, self._edits(fillings))).encode(self._codec)
 
     def _edits(self, fillings: Sequence[Filling | None]) -> list[Edit]:
-        """Return what is filled, in order."""
+        """Return the replacements for filled segments, in order."""
         edits: list[Edit] = []
         for places, write in self._units if fillings else ():
             filled = [filling for place in places if (filling := fillings[place]) is not None]
             if len(filled) == len(places):
                 edits += write(filled)
         edits.sort()
-        # First, as what goes before a document goes before what goes before its first part.
+        # Put final edits first: text at the start of a document precedes text of its first part.
         edits = sorted(self.final_edits(edits) + edits, key=lambda edit: edit[:2]) if edits else []
-        # Formats without references are not asked to write such characters but in comments.
+        # In formats without references, only comments may contain such characters.
         lacking = "xmlcharrefreplace" if self.has_references else "replace"
         codec = self._codec
         return [one._replace(text=one.text.encode(codec, lacking).decode(codec)) for one in edits]
 
     def written(self, segment: Segment, text: str) -> str:
-        """Return a segment's translation as it stands in the document."""
+        """Return a segment's translation in the document's syntax."""
         return text
 
     def final_edits(self, edits: Sequence[Edit]) -> list[Edit]:
-        """Return what else is to be set where anything is filled."""
+        """Return other replacements that are needed once anything is filled."""
         return []
 
 
 class LinesDocument(Document):
-    """Plain text, a sentence a line, for a translation memory and pages of all translations."""
+    """Plain text with one sentence per line, for translation memories and reports."""
 
-    needs_words = False  # as a memory may have numbers, too
+    needs_words = False  # because a memory may also have numbers
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)
@@ -348,7 +348,7 @@ class LinesDocument(Document):
 
 
 def element_name(tag: str) -> str:
-    """Return the name of a tag's element, / before it at its end; empty: it stands alone."""
+    """Return the name of a tag's element, with / for an end tag; return '' for a single tag."""
     element = _ELEMENT.match(tag)
     if element is None:
         return ""
@@ -357,7 +357,7 @@ def element_name(tag: str) -> str:
 
 
 def pair_tags(found: Iterable[tuple[int, int, str]]) -> tuple[Tag, ...]:
-    """Return tags of these spans and ``element_name``s; what crosses pairs stands alone."""
+    """Return tags for these spans and names; tags that overlap a pair become single."""
     tags: list[Tag] = []
     opened: list[int] = []
     names: list[str] = []
@@ -381,8 +381,8 @@ def pair_tags(found: Iterable[tuple[int, int, str]]) -> tuple[Tag, ...]:
 def make_segment(
     pieces: Iterable[tuple[str, str | None]], place: str, read: Callable[[str], str]
 ) -> Segment:
-    """Return a segment of text, which ``read`` frees of escapes, and of tags with their names."""
-    text, raw = "", ""  # of '&amp;' html.parser makes a piece of its own
+    """Return a segment of text, unescaped with ``read``, and of tags with their names."""
+    text, raw = "", ""  # html.parser makes a separate piece of '&amp;'
     found: list[tuple[int, int, str]] = []
     for written, name in pieces:
         if name is None:
@@ -396,18 +396,19 @@ def make_segment(
 
 
 def mark_accelerator(text: str, place: str, escape: Callable[[str], str] = str) -> Segment:
-    """Return a segment whose accelerator's sign, as in '_File', '&File' or 'E~xit', is a tag.
+    """Return a segment in which an accelerator's sign, as in '_File', '&File' or 'E~xit', is a tag.
 
-    A sign within a word goes before it. ``escape`` writes the sign as it stands in the file. Text
-    with more such signs has no tag, as they are something else: '_emphasis_', '~/a or ~/b'.
+    A sign within a word moves to its start. ``escape`` writes the sign in the file's syntax. A text
+    with several such signs has no tag, because they mean something else: '_emphasis_', '~/a or
+    ~/b'.
     """
-    # A placeholder is covered by its last character, as in '<a target="_blank">_File</a>'.
+    # Cover placeholders with their last character, as in '<a target="_blank">_File</a>'.
     covers = (Edit(at, end, one[-1] * len(one)) for one, at, end in find_verbatim(text))
     covered = splice(text, covers)
     first_space = next((match.start() for match in _SPACES.finditer(covered)), len(text))
 
     def is_accelerator(match: re.Match[str]) -> bool:
-        """Return whether it is in 'E_xit' or 'Cl_ose it', not in 'Max_size (kB)' or 'IPv_four'."""
+        """Return whether it is one, as in 'E_xit' or 'Cl_ose it', not 'Max_size' or 'IPv_four'."""
         start, end = match[1], match.end()
         word_end = end if len(start) <= 2 else len(text)
         is_in_word = start.istitle() and covered[end].islower() and first_space >= word_end
@@ -425,26 +426,26 @@ def mark_accelerator(text: str, place: str, escape: Callable[[str], str] = str) 
 
 
 def join_lines(text: str) -> str:
-    """Return a text with a space for each line break and the white space around it."""
-    # Not \s*\n\s*, which takes time by the square of spaces.
+    """Replace each line break and the white space around it with one space."""
+    # \s*\n\s* would take time that grows with the square of the spaces.
     return _SPACES.sub(lambda spaces: " " if "\n" in spaces[0] else spaces[0], text)
 
 
 def without_controls(text: str) -> str:
-    """Return a text with spaces or U+FFFD for what no XML file can hold, and no person wants."""
+    """Replace control characters, which XML files cannot contain, with spaces or U+FFFD."""
     return _CONTROLS.sub(lambda sign: " " if sign[0].isspace() else "\ufffd", text)
 
 
 def read_references(raw: str) -> str:
-    """Return a text of HTML without its character references."""
+    """Return HTML text with its character references replaced."""
     try:
         return references.unescape(raw)
-    except ValueError:  # of thousands of digits
+    except ValueError:  # a reference with thousands of digits
         return raw
 
 
 def splice(text: str, edits: Iterable[Edit]) -> str:
-    """Return a text with spans of it replaced, which are in order and do not overlap."""
+    """Return a text with spans replaced; they must be in order and not overlap."""
     pieces, place = [], 0
     for start, end, new in edits:
         assert start >= place

@@ -1,4 +1,4 @@
-"""Segments translated, with their tags and placeholders kept, and checked."""
+"""Translates segments, keeps their tags and placeholders, and checks the result."""
 
 import re
 from bisect import bisect_left
@@ -7,9 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from transformer_cli.base.errors import InputError
-from transformer_cli.extensions.constraints.placeholders import (
-    compare_placeholders,
-)
+from transformer_cli.extensions.constraints.placeholders import compare_placeholders
 from transformer_cli.extensions.constraints.terms import describe_kept
 from transformer_cli.extensions.documents.document import (
     Document,
@@ -35,15 +33,15 @@ from transformer_cli.extensions.documents.sentences import (
 from transformer_cli.extensions.revision.lost_numbers import loses_numbers
 from transformer_cli.extensions.verbatim.verbatim_parts import Group, find_verbatim
 
-_MAX_TAGS = 200  # of a segment; placing them takes time by their number, times that of words
-_MAX_ATTEMPTS = 30  # to fill a document without changing its structure
-_SHOWN = 300  # characters of a place and its problem
+_MAX_TAGS = 200  # of a segment; placing them takes time proportional to tags times words
+_MAX_ATTEMPTS = 30  # at filling a document without changing its structure
+_SHOWN = 300  # characters shown of a place and its problem
 _FORMS = re.compile(r"\{\s*+\w++\s*+,\s*+(?:plural|select|selectordinal)\s*+,")
 _SHORTCUT = re.compile(
     r"\t(?:(?:[^\W\d_]{1,12}+ ?\+ ?){1,4}+(?:Page (?:Up|Down)|\S{1,12})"
     r"|F\d\d?|Del(?:ete)?|Ins(?:ert)?|Esc|Enter)\s*\Z"
 )
-"""A key at the end of a menu's label, as in 'Save\tCtrl+S'."""
+"""A key at the end of a menu label, as in 'Save\tCtrl+S'."""
 _QUOTES = {'"': '"', "'": "'", "„": "“", "“": "”", "»": "«", "«": "»", "‘": "’", "`": "'"}
 _QUOTES |= {"<": ">", "(": ")", "[": "]"}
 
@@ -52,22 +50,22 @@ _QUOTES |= {"<": ">", "(": ")", "[": "]"}
 class Filled:
     """The result of filling a document."""
 
-    document: Document  # what is filled
-    fillings: list[Filling | None]  # one a segment; None: it is left as it was
-    left: list[str]  # why, each with its place
+    document: Document  # the document to fill
+    fillings: list[Filling | None]  # one per segment; None: it was not filled
+    left: list[str]  # the places of unfilled text, with reasons
     data: bytes = b""  # the filled document
-    terms: int = 0  # how many are in the segments
+    terms: int = 0  # number of terms in the segments
     lost: list[str] = field(default_factory=list)
-    """Those that the translations have not, each with its place."""
+    """Terms that translations lack, each with its place."""
 
     def pairs(self) -> Iterator[tuple[Segment, Filling]]:
-        """Yield the segments that are filled."""
+        """Yield the filled segments with their fillings."""
         for segment, filling in zip(self.document.segments, self.fillings, strict=True):
             if filling is not None:
                 yield segment, filling
 
     def summary(self) -> list[str]:
-        """Return lines about what was filled, and what a person should look at."""
+        """Return lines that summarize the result and the places to review."""
         pairs = list(self.pairs())
         recalled = sum(one.origin == "memory" for _, one in pairs)
         aligned = sum(one.is_aligned for _, one in pairs)
@@ -77,13 +75,13 @@ class Filled:
         how = f" ({', '.join(of_these)})" if of_these else ""
         lines = [f"filled {len(pairs):,} of {len(pairs) + len(self.left):,} segments{how}"]
         if self.terms:
-            first = f"; first that is lost: {self.lost[0]}" if self.lost else ""
+            first = f"; first lost: {self.lost[0]}" if self.lost else ""
             lines.append(f"{describe_kept(self.terms, len(self.lost))}{first}")
         found: dict[str, list[str]] = {
             "placeholders differ in": [],
             "numbers of the source are missing in": [],
             "doubtful": [],
-            "left": self.left,
+            "not filled:": self.left,
         }
         differing, without_numbers, doubtful, _ = found.values()
         for segment, one in pairs:
@@ -100,9 +98,9 @@ class Filled:
 
 
 def fill(document: Document, how: LineTranslator) -> Filled:
-    """Fill a document's segments: from the memory where it has the same text, or translated.
+    """Fill a document's segments: from the memory if it has the same text, else by translation.
 
-    A segment is translated as it stands, and where that loses a tag, without its tags.
+    Each segment is translated with its tags; if that loses a tag, it is translated without them.
     """
     segments = document.segments
     matches = how.find_matches([segment.text for segment in segments])
@@ -144,14 +142,14 @@ def _write_without_breaking(filled: Filled) -> bytes:
         try:
             found = document.read_again(data).structure()
         except InputError as error:
-            raise InputError(f"{error} in the filled document, which is not written") from error
+            raise InputError(f"{error} in the filled document, so it is not written") from error
         places = _places_of_new(expected, found) or _places_of_new(found, expected)
         if not places:
             return data
         parts = [n for n, part in enumerate(expected) if any(fillings[k] for k in part.segments)]
         if not parts:
             break
-        # One difference may hide all that follows, so we trust only the first ones.
+        # One difference may hide all later ones, so trust only the first ones.
         for part in {near for place in places[: 1 << attempt] for near in _nearest(place, parts)}:
             for number in expected[part].segments:
                 if fillings[number]:
@@ -166,13 +164,13 @@ def _write_without_breaking(filled: Filled) -> bytes:
 
 
 def _places_of_new(parts: Sequence[Part], others: Sequence[Part]) -> list[int]:
-    """Return the places of parts that are not among others."""
+    """Return the places of parts whose shapes are not among the others."""
     shapes = {part.shape for part in others}
     return [place for place, part in enumerate(parts) if part.shape not in shapes]
 
 
 def _nearest(place: int, places: Sequence[int]) -> list[int]:
-    """Return which of some sorted places are nearest to one: one, or two on both sides."""
+    """Return the nearest of some sorted places: one, or two at the same distance."""
     at = bisect_left(places, place)
     near = places[max(0, at - 1) : at + 1]
     least = min(abs(one - place) for one in near)
@@ -180,9 +178,9 @@ def _nearest(place: int, places: Sequence[int]) -> list[int]:
 
 
 def _recall(segment: Segment, match: Match, encoding: str, how: LineTranslator) -> Filling | None:
-    """Return what a memory has for a segment, if it can be taken as it is."""
+    """Return a segment's translation from memory if it can be used unchanged, else None."""
     text, source = match.tgt, segment.text
-    # A memory's texts are lines: what a list or a usage has further would be run together.
+    # A memory's texts are single lines, so a list or usage message would run together.
     if match.percent < 100 or "\n" in source.strip():
         return None
     if compare_placeholders(source, text, how.placeholders):
@@ -197,7 +195,7 @@ def _recall(segment: Segment, match: Match, encoding: str, how: LineTranslator) 
 def _translate_cores(
     cores: Mapping[int, "_Core"], how: LineTranslator
 ) -> dict[int, "JoinedTranslation"]:
-    """Translate what has words, with its tags or with those put in again; by place, in order."""
+    """Translate cores with words, keeping tags or inserting them again; return results by place."""
     done: dict[int, JoinedTranslation] = {}
     for place, core in cores.items():
         if not (core.has_words or how.translates_numbers):
@@ -223,7 +221,7 @@ def _translate_cores(
 
 
 def _find_problem(core: "_Core", text: str, encoding: str, how: LineTranslator) -> str:
-    """Return why a segment cannot have this translation; nothing if it can."""
+    """Return why a segment cannot have this translation, or '' if it can."""
     if core.is_crowded:
         return f"more than {_MAX_TAGS} tags"
     if core.segment.is_ambiguous:
@@ -232,7 +230,7 @@ def _find_problem(core: "_Core", text: str, encoding: str, how: LineTranslator) 
         return "is an ICU message with forms, which are not translated"
     if not are_tags_kept(core.segment, text):
         return "its tags would be lost" + (
-            "" if how.can_align else ", as --engine ctranslate2 aligns no words"
+            "" if how.can_align else " because --engine ctranslate2 aligns no words"
         )
     if core.has_words and not text.strip():
         return "the translation is empty"
@@ -254,7 +252,7 @@ def _fits(text: str, encoding: str) -> bool:
 
 @dataclass(frozen=True)
 class _Core:
-    """A segment without white space and tags at its edges, which stay where they are."""
+    """A segment without white space and tags at its edges, which stay in place."""
 
     lead: str
     segment: Segment
@@ -271,7 +269,7 @@ class _Core:
         partners = find_partners(tags) or {}
         first, last = 0, len(tags) - 1
         while len(tags) <= _MAX_TAGS:
-            # A tag may begin or end with white space.
+            # White space may be inside a tag, at its start or end.
             before = text[start : tags[first].start if first <= last else end]
             start += len(before) - len(before.lstrip())
             after = text[tags[last].end if first <= last else start : end]
@@ -281,7 +279,7 @@ class _Core:
             if at_start and at_end and partners.get(first) == last:
                 start, end = tags[first].end, tags[last].start
                 first, last = first + 1, last - 1
-            # Slots know best where a tag goes that stands for a word.
+            # If tags have slots, those place a tag best, because it may stand for a word.
             elif at_start and first not in partners and "tags" not in how.protect:
                 start, first = tags[first].end, first + 1
             elif at_end and last not in partners and "tags" not in how.protect:
@@ -302,17 +300,17 @@ class _Core:
 
     @property
     def is_crowded(self) -> bool:
-        """Whether there are more tags than anybody would read between."""
+        """Whether there are too many tags for readable text between them."""
         return len(self.segment.tags) > _MAX_TAGS
 
     def can_stay_whole(self, how: LineTranslator) -> bool:
-        """Return whether the text may be translated with its tags in it."""
+        """Return whether the text may be translated together with its tags."""
         may_be_marked = not self.is_crowded and not self.segment.is_ambiguous
         return not self.segment.tags or ("tags" in how.protect and may_be_marked)
 
     @property
     def can_be_aligned(self) -> bool:
-        """Whether the tags may be taken out and put in again."""
+        """Whether the tags may be taken out and inserted again."""
         return len(self.with_placeholders.tags) <= _MAX_TAGS and not self.segment.is_ambiguous
 
     @property
@@ -321,13 +319,13 @@ class _Core:
 
     @property
     def marked(self) -> str:
-        """The text with each tag as one that any placeholder's rules find."""
+        """The text with each tag replaced by one that matches the rules of all placeholders."""
         parts = self.segment.split(self.segment.text)
         parts[1::2] = self._marks
         return "".join(parts)
 
     def unmark(self, text: str) -> str:
-        """Return a translation of ``marked`` with the tags themselves."""
+        """Return a translation of ``marked`` with its original tags."""
         tags = dict(zip(self._marks, self.segment.tag_texts, strict=True))
         return re.sub(r'<x id="\d+"/>', lambda mark: tags.get(mark[0], mark[0]), text)
 
@@ -338,7 +336,7 @@ class _Core:
 
     @cached_property
     def with_placeholders(self) -> Segment:
-        """The segment with its placeholders as further tags, and quotation marks in tags."""
+        """The segment with placeholders as additional tags, and quotation marks joined to tags."""
         segment, tags = self.segment, list(self.segment.tags)
         ends = [0, *(tag.end for tag in segment.tags)]
         starts = [*(tag.start for tag in segment.tags), len(segment.text)]
@@ -350,7 +348,7 @@ class _Core:
 def _find_placeholder_tags(
     text: str, offset: int, placeholders: Collection[Group]
 ) -> Iterator[Tag]:
-    """Yield the placeholders of a text as tags; elements that are closed in it are pairs."""
+    """Yield a text's placeholders as tags; elements that are closed in it become pairs."""
     found = find_verbatim(text, placeholders)
     tags = pair_tags((start, end, element_name(written)) for written, start, end in found)
     for start, end, kind, key in tags:
@@ -358,7 +356,7 @@ def _find_placeholder_tags(
 
 
 def _with_quotes(tags: Sequence[Tag], text: str) -> Iterator[Tag]:
-    """Yield tags; one that stands alone has the quotation marks or brackets around it."""
+    """Yield tags, each single tag together with quotation marks or brackets around it."""
     reached = 0
     for tag, limit in zip(tags, [*(tag.start for tag in tags[1:]), len(text)], strict=False):
         start, end = tag.start, tag.end

@@ -1,4 +1,4 @@
-"""The formats of documents, by the endings of their files; the manifest lists them."""
+"""Finds a document's format by its filename extension; the manifest lists the formats."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,22 +16,23 @@ if TYPE_CHECKING:
 
 
 def format_of(path: Path) -> Entry | None:
-    """Return the format that a name's ending says, compressed or not; None: no document."""
+    """Return the format for a filename, compressed or not, or None if it is not a document."""
     path = path.with_suffix("") if is_compressed(path) else path
     ending, formats = path.suffix.lower(), entries("document").values()
     return next((each for each in formats if ending in each.facts["endings"]), None)
 
 
 def read_document(path: Path, languages: tuple[str, str], marks_fuzzy: bool = True) -> "Document":
-    """Read a document, whose name tells its format; others are lines of text.
+    """Read a document of the format that its name shows; other names are lines of text.
 
-    CorpusError, InputError: it cannot be read, is damaged, or is in other languages.
+    Raises:
+        CorpusError, InputError: it cannot be read, is damaged, or has other languages.
     """
     with open_text(path, once=True) as file:
         data = file.read(documents.MAX_BYTES + 1)
     if len(data) > documents.MAX_BYTES:
         raise InputError(
-            f"{path}: a document of more than {documents.MAX_BYTES >> 20} MiB; split it"
+            f"{path}: the document is larger than {documents.MAX_BYTES >> 20} MiB; split it"
         )
     source = documents.Source(str(path), data, languages, marks_fuzzy)
     document: Document = (format_of(path) or entries("document")["lines"]).load()(source)

@@ -1,4 +1,4 @@
-"""HTML: runs of text between the tags of blocks, with inline elements as their tags."""
+"""HTML: translates runs of text between block tags, with inline elements as tags."""
 
 import html
 import re
@@ -33,8 +33,8 @@ _LANGUAGE = re.compile(
 )
 _SPACES_BY_REFERENCE = re.compile(r"[\xa0\r]")
 _SPACES_BEFORE, _SPACES_BEHIND = re.compile(r"^\s+"), re.compile(r"(?<!\s)\s+$")
-_MOST_UNCLOSED = 100  # for each of which html.parser reads all that follows
-# All other elements stand within a line of text, as browsers have those that they do not know.
+_MOST_UNCLOSED = 100  # for each, html.parser reads the whole rest of the text
+# All other elements are inline, as browsers treat elements that they do not know.
 _BLOCK = re.compile(
     r"!|address|article|aside|audio|base|blockquote|body|br|canvas|caption|center|col(group)?|d[dlt]"
     r"|details|dialog|dir|div|fieldset|fig(caption|ure)|footer|form|frame(set)?|h[1-6r]|head(er)?"
@@ -49,7 +49,7 @@ class _Event(NamedTuple):
     start: int
     kind: str  # text, comment, or start, single or end of an element
     name: str = ""
-    is_left: bool = False  # whether an element is not translated, with all that is in it
+    is_left: bool = False  # whether an element and its content are not translated
 
     @property
     def is_inline(self) -> bool:
@@ -59,7 +59,7 @@ class _Event(NamedTuple):
 class _Piece(NamedTuple):
     start: int
     end: int
-    name: str = ""  # of an element, with / before it at its end
+    name: str = ""  # of an element, with / for an end tag
     is_text: bool = False
 
 
@@ -76,28 +76,28 @@ class HtmlDocument(Document):
         super().__init__(source, declared)
         self._language: Edit | None = None
         self._marks = [match.span() for match in TEMPLATE.finditer(self.text)]
-        # They may hold signs of HTML, and are anywhere in it: the space ends a tag's name.
+        # Template marks may contain HTML syntax, and appear anywhere. The space ends a tag's name.
         text = TEMPLATE.sub(lambda mark: " " + re.sub(r"[^\n]", "_", mark[0][1:]), self.text)
         pairs = (("<", ">"), ("<!--", "-->"), ("<![", "]]>"))
         if any(text.count(start, text.rfind(end) + 1) > _MOST_UNCLOSED for start, end in pairs):
             raise InputError(f"{self.name}: not HTML: too many unclosed tags or comments")
         try:
             parser = _Parser(text, self.starts)
-        except AssertionError as error:  # html.parser has no other
+        except AssertionError as error:  # html.parser has no other exception
             raise InputError(f"{self.name}: invalid HTML ({error})") from error
         self._events = parser.events
         self._read()
 
     def written(self, segment: Segment, text: str) -> str:
         parts = segment.change(text, lambda part: html.escape(part, quote=False))
-        # Spaces at the ends were references, as a run ends at other ones.
+        # Spaces at the ends must have been references, because other spaces end a run.
         parts[0] = _SPACES_BEFORE.sub(_write_reference, parts[0])
         parts[-1] = _SPACES_BEHIND.sub(_write_reference, parts[-1])
         parts[::2] = [_SPACES_BY_REFERENCE.sub(_write_reference, part) for part in parts[::2]]
         return "".join(parts)
 
     def shape(self, segment: Segment) -> Hashable:
-        """Return the tags; what is not translated between them may have other spaces."""
+        """Return the tags with single spaces, because untranslated text may change its spaces."""
         return tuple(sorted(" ".join(tag.split()) for tag in segment.tag_texts))
 
     def final_edits(self, _: Sequence[Edit]) -> list[Edit]:
@@ -105,8 +105,8 @@ class HtmlDocument(Document):
 
     def _read(self) -> None:
         run: list[_Piece] = []
-        left: _Event | None = None  # an element that is still open, and not translated
-        depth = 0  # of elements of its name
+        left: _Event | None = None  # an open element that is not translated
+        depth = 0  # of elements with its name
         starts = [*(event.start for event in self._events), len(self.text)]
         for event, end in zip(self._events, starts[1:], strict=True):
             if left is not None:
@@ -122,11 +122,11 @@ class HtmlDocument(Document):
                 run = self._read_event(run, event, end)
         self._end_run(run)
         if left is not None:
-            problem = f"all from <{left.name[:40]}> on, which has no end"
+            problem = f"everything from <{left.name[:40]}> on, which has no end"
             self.leave(self._line(left.start), problem)
 
     def _read_event(self, run: list[_Piece], event: _Event, end: int) -> list[_Piece]:
-        """Return a run with what is found next, or an empty one behind its end."""
+        """Return a run extended by an event, or an empty run after its end."""
         start, kind, name, _ = event
         if kind == "text":
             run.append(_Piece(start, end, is_text=True))
@@ -141,7 +141,7 @@ class HtmlDocument(Document):
         return run
 
     def _cut(self, found: list[_Piece], is_text: bool) -> Iterator[_Piece]:
-        """Yield pieces; in text, a template's marks and formulas are pieces of their own."""
+        """Yield pieces; in text, template marks and formulas become their own pieces."""
         if not is_text:
             yield from found
             return
@@ -171,7 +171,7 @@ class HtmlDocument(Document):
             self._language = Edit(start, end, new)
 
     def _end_run(self, run: list[_Piece]) -> list[_Piece]:
-        """Make a segment of a run, if there are words in it; return an empty one."""
+        """Make a segment of a run if it has words; return an empty run."""
         run = [
             piece
             for is_text, found in groupby(run, lambda piece: piece.is_text)
@@ -195,7 +195,7 @@ class HtmlDocument(Document):
         segment = make_segment(pieces, self.place(line), read_references)
         raw = "".join(text if one.is_text else " " for text, one in zip(texts, run, strict=True))
         if segment.has_letters and "<" in raw:
-            self.leave(line, "has a < that begins no tag")
+            self.leave(line, "has a < that does not begin a tag")
         else:
             self.add_span(segment, start, end)
         return []
@@ -206,12 +206,12 @@ def _write_reference(signs: re.Match[str]) -> str:
 
 
 class _Parser(HTMLParser):
-    """What html.parser finds, by offset."""
+    """Records the events of html.parser, by offset."""
 
     def __init__(self, text: str, starts: Sequence[int]) -> None:
         super().__init__(convert_charrefs=False)
         self.events: list[_Event] = []
-        self._starts = starts  # of lines
+        self._starts = starts  # offsets of lines
         self.feed(text)
         self.close()
 
@@ -243,7 +243,7 @@ class _Parser(HTMLParser):
     handle_charref = handle_entityref
 
     def handle_comment(self, data: str) -> None:
-        """Note a comment, an instruction as <?php says one, or a marked section."""
+        """Record a comment, an instruction such as <?php, or a marked section."""
         self._add("comment", "!")
 
     handle_pi = unknown_decl = handle_comment

@@ -1,4 +1,4 @@
-"""Inline tags: taken out of a text, and put where the words that they belong to have gone."""
+"""Takes inline tags out of a text, and puts them where the words they belong to have moved."""
 
 import re
 from collections import Counter
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from transformer_cli.extensions.documents.document import Segment, Tag
 from transformer_cli.extensions.verbatim.characters import MARKS, is_of_word
 
-Span = tuple[int, int]  # of a word in a text, or of words in a list of them
+Span = tuple[int, int]  # of a word in a text, or of words in a list of words
 
 # Each alternative ends at the next sign that could begin it, so that time grows linearly.
 MATH = re.compile(
@@ -19,10 +19,10 @@ MATH = re.compile(
     r"|(?<![\\$\w])\$(?![\s$]|\d[\d.,]*\s+[^\W\d_]{2})(?:\\.|(?!\n\s*\n)[^$\\`])++(?<!\s)\$(?![\w$])",
     re.DOTALL,
 )
-"""Formulas of TeX, as MathJax, KaTeX and Pandoc read them; not amounts, as in '$5 or $6'."""
+"""Formulas of TeX, as in MathJax, KaTeX and Pandoc; amounts, as in '$5 or $6', do not match."""
 _LETTERS = re.compile(rf"[\w{MARKS}]+")
-_MOST_SIGNS = 4  # around a word, that go each for itself
-_UNSEEN = re.compile(r"<(?:wbr\b|\d)", re.IGNORECASE)  # the latter in WebVTT, a time
+_MOST_SIGNS = 4  # up to this many signs around a word are placed separately
+_UNSEEN = re.compile(r"<(?:wbr\b|\d)", re.IGNORECASE)  # the digit begins a time in WebVTT
 _CLINGING = ".,;:!?…)"
 
 
@@ -30,9 +30,9 @@ class _TakenTag(NamedTuple):
     text: str
     tag: Tag
     at: int  # offset in the text without tags
-    spaces: tuple[bool, bool]  # whether there is white space, or nothing, before and after it
-    words: tuple[bool, bool]  # or a word
-    separates: bool = False  # two words that no white space separates
+    spaces: tuple[bool, bool]  # whether white space, or an end of the text, is before and after it
+    words: tuple[bool, bool]  # whether a word is before and after it
+    separates: bool = False  # whether it separates two words without white space
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class PlainText:
 
     @classmethod
     def of(cls, segment: Segment) -> "PlainText":
-        """Take the tags out, and spaces that were on both sides of one."""
+        """Take out the tags, and one of the spaces if a tag had a space on both sides."""
         taken: list[_TakenTag] = []
         starts = [*(tag.start for tag in segment.tags), len(segment.text)]
         plain, has_closed, is_apart = segment.text[: starts[0]], False, False
@@ -74,7 +74,7 @@ class PlainText:
 
 
 def are_tags_kept(segment: Segment, text: str) -> bool:
-    """Return whether a translation has a segment's tags, each as often and as well nested."""
+    """Return whether a translation has all of a segment's tags, as often and as well nested."""
     found, expected = segment.split(text)[1::2], segment.tag_texts
     if Counter(found) != Counter(expected):
         return False
@@ -94,7 +94,7 @@ def are_tags_kept(segment: Segment, text: str) -> bool:
 
 
 def find_closing(segment: Segment) -> dict[str, set[str]]:
-    """Return what may close each opening tag: [ is closed by one address of a link or another."""
+    """Return the tags that may close each opening tag; any of several addresses may close [."""
     texts, closes = segment.tag_texts, dict[str, set[str]]()
     for one, other in (find_partners(segment.tags) or {}).items():
         if one < other:
@@ -103,7 +103,7 @@ def find_closing(segment: Segment) -> dict[str, set[str]]:
 
 
 def find_partners(tags: Sequence[Tag]) -> dict[int, int] | None:
-    """Return the other tag of each pair's tags; None: they are not well nested."""
+    """Return each tag's partner in its pair, or None if the tags are not well nested."""
     partners: dict[int, int] = {}
     waiting: list[int] = []
     for place, tag in enumerate(tags):
@@ -122,11 +122,11 @@ def find_partners(tags: Sequence[Tag]) -> dict[int, int] | None:
 
 @dataclass
 class _Item:
-    """A tag that stands alone, or a pair with what is in it, to be put between pieces of words."""
+    """A single tag, or a pair with its content, to place between pieces of words."""
 
     opening: str
-    pieces: range  # of the source: those in it; before those from its start on
-    closing: str | None = None  # None: it stands alone
+    pieces: range  # of the source: the pieces inside it; it begins before the first one
+    closing: str | None = None  # None: a single tag
     inner: list["_Item"] = field(default_factory=list)
     spaces: tuple[bool, bool] = (False, False)  # before and after it
     words: tuple[bool, bool] = (False, False)
@@ -136,13 +136,13 @@ class _Item:
 
 
 class _Mark(NamedTuple):
-    """A tag as it is written, and whether there may be a space before and after it."""
+    """A tag's markup, and whether a space may come before and after it."""
 
     text: str
     between_words: tuple[bool, bool]
     in_words: tuple[bool, bool]  # where the translation has no space
-    clings: tuple[bool, bool] = (True, True)  # to words, or else to punctuation only
-    separates: bool = False  # words even without a space
+    clings: tuple[bool, bool] = (True, True)  # to words; False: only to punctuation
+    separates: bool = False  # words, even without a space
     stands_alone: bool = False
 
 
@@ -153,16 +153,16 @@ def place_tags(
     tgt_words: Sequence[Span],
     links: Collection[tuple[int, int]],
 ) -> str:
-    """Return a translation with the tags of its source, each once, and as well nested as there.
+    """Return a translation with each tag of its source once, and as well nested as in the source.
 
-    A pair goes around the run of words that are most of all those that its own words are linked to;
-    another tag goes before its next word, or behind its last one if it clung to that.
-    ``links`` say which word of the source goes with which of the translation.
+    A pair goes around the run of words that best matches the words linked to its own words. A
+    single tag goes before its next word, or after its last word if it clung to that one. ``links``
+    are pairs of linked words in the source and the translation.
     """
     src, tgt = _Pieces.of(plain.text, src_words), _Pieces.of(translation, tgt_words)
     linked: dict[int, set[int]] = {}
     for src_word, tgt_word in links:
-        # Punctuation goes with punctuation.
+        # Link punctuation with punctuation.
         for ours, theirs in zip(src.of_words[src_word], tgt.of_words[tgt_word], strict=True):
             is_same = len(ours) == len(theirs)
             for one, other in zip(ours, theirs, strict=True) if is_same else product(ours, theirs):
@@ -175,7 +175,7 @@ def place_tags(
 
 
 class _Pieces(NamedTuple):
-    """Words cut into the signs before the letters, the letters, and the signs behind them."""
+    """Words cut into the signs before the letters, the letters, and the signs after them."""
 
     spans: list[Span]
     of_words: list[tuple[range, range, range]]
@@ -187,7 +187,7 @@ class _Pieces(NamedTuple):
             letters = [match.span() for match in _LETTERS.finditer(text, start, end)]
             if letters:
                 inner = letters[0][0], letters[-1][1]
-            else:  # signs only, as of '(<x/>,'; a single one may stand for a word
+            else:  # only signs, as in '(<x/>,'; a single sign may stand for a word
                 inner = (start, end) if end - start == 1 else (start + 1, end - 1)
             spans = [(start, inner[0]), inner, (inner[1], end)]
             numbers = []
@@ -201,7 +201,7 @@ class _Pieces(NamedTuple):
 
 
 def _build_items(plain: PlainText, pieces: Sequence[Span]) -> list[_Item]:
-    """Return the tags as trees; pairs without words in them stand alone."""
+    """Return the tags as trees; pairs without words in them become single tags."""
     partners = find_partners([one.tag for one in plain.tags]) or {}
     stack: list[list[_Item]] = [[]]
     for number, (text, _, at, spaces, words, separates) in enumerate(plain.tags):
@@ -222,7 +222,7 @@ def _build_items(plain: PlainText, pieces: Sequence[Span]) -> list[_Item]:
             stack.pop()
             item = stack[-1][-1]
             item.closing, item.pieces = text, range(item.pieces.start, begun)
-            if not item.pieces:  # with all that is in it
+            if not item.pieces:  # keep its content inside the tag
                 item.opening, item.closing, item.inner = _text_of(item), None, []
                 item.pieces = range(begun, begun)
                 item.spaces = item.spaces[0], spaces[1]
@@ -244,7 +244,7 @@ class _Layout:
     tgt_pieces: int
 
     def place(self, items: Sequence[_Item], room: Span, in_order: bool) -> None:
-        """Set the items' places within ``room``; pairs do not overlap, and are filled in turn."""
+        """Set the items' places within ``room``; pairs do not overlap and contain their content."""
         free = set(range(*room))
         for item in items:
             if item.closing is not None:
@@ -261,7 +261,7 @@ class _Layout:
                 least = gap if in_order else room[0]
 
     def _find_run(self, item: _Item, room: Span, free: set[int]) -> Span:
-        """Return the run of free pieces with the most links into the pair, less those outside."""
+        """Return the run of free pieces with the most links into the pair, minus those outside."""
         inside = {place for piece in item.pieces for place in self.linked.get(piece, ())}
         outside = {
             place
@@ -286,7 +286,7 @@ class _Layout:
         return guess, min(guess + 1, room[1])
 
     def _find_gap(self, item: _Item, room: Span) -> int:
-        """Return the piece that a tag goes before."""
+        """Return the piece before which a tag goes."""
         behind = max(self.linked.get(item.pieces.start - 1, ()), default=-1) + 1
         before = min(self.linked.get(item.pieces.start, ()), default=-1)
         if item.clings_left or before < 0:
@@ -304,14 +304,14 @@ class _Layout:
 
 
 def _marks(items: Sequence[_Item], room: Span) -> Iterator[tuple[int, _Mark]]:
-    """Yield the tags in the order of writing, each with the piece that it goes before."""
+    """Yield the tags in writing order, each with the piece before which it goes."""
     order = sorted(items, key=lambda item: (item.place[0], item.place[0] < item.place[1]))
     for item in order:
         start, end = item.place
         if item.closing is None:
             spaces, words = item.spaces, item.words
             if _UNSEEN.match(item.opening):
-                words = words[0], True  # or words would have a space on both sides of it
+                words = words[0], True  # otherwise words would have a space on both sides of it
             yield start, _Mark(item.opening, spaces, spaces, words, item.separates, True)
         else:
             yield start, _Mark(item.opening, (True, False), (False, False))
@@ -336,9 +336,9 @@ def _write(text: str, pieces: Sequence[Span], marks: Iterator[tuple[int, _Mark]]
 
 
 def _write_gap(before: str | None, space: str, after: str | None, marks: Sequence[_Mark]) -> str:
-    """Return the tags between two pieces, with the white space that is to be between them.
+    """Return the tags between two pieces, with the white space that belongs between them.
 
-    ``before`` and ``after`` are the letters around them; None: the text begins or ends there.
+    ``before`` and ``after`` are the letters around them; None means the text's start or end.
     """
 
     def may_be_spaced(mark: _Mark, side: int, letter: str) -> bool:
@@ -352,12 +352,12 @@ def _write_gap(before: str | None, space: str, after: str | None, marks: Sequenc
     for left, right in pairwise(marks):
         if space or not (left.stands_alone or right.stands_alone):
             spaced.append(may_be_spaced(left, 1, "") and may_be_spaced(right, 0, ""))
-        else:  # the space between them went with the tags, as in 'a **b** `x`.'
+        else:  # the space between them was removed with the tags, as in 'a **b** `x`.'
             spaced.append(left.between_words[1] and right.between_words[0])
     spaced.append(after is not None and may_be_spaced(marks[-1], 1, after))
     is_inside = space and before is not None and after is not None
     if is_inside and not any(spaced) and not any(mark.separates for mark in marks):
-        # Words must not run together: before what opens, or else behind all.
+        # Words must not run together: put a space before an opening tag, or else after all tags.
         opening = (n for n, mark in enumerate(marks) if mark.between_words == (True, False))
         spaced[next(opening, len(marks))] = True
     gaps = [(space or " ") if is_spaced else "" for is_spaced in spaced]

@@ -1,10 +1,10 @@
-"""What this extension adds, as plain data."""
+"""The features that this extension adds, as plain data."""
 
 from typing import Any
 
 api = 1
 needs = ("alignments", "constraints", "corpora", "report", "revision", "verbatim")
-# A format has a class, and the endings of its files.
+# Each format has a class, and filename extensions.
 _FORMATS: dict[str, dict[str, Any]] = {
     "po": {"load": "po:PoDocument", "endings": (".po", ".pot")},
     "xliff": {
@@ -23,7 +23,7 @@ _FORMATS: dict[str, dict[str, Any]] = {
 }
 _ENDINGS = [facts["endings"] for facts in _FORMATS.values()]
 SHOWN = ", ".join(endings[0] for endings in _ENDINGS if endings)
-"""An ending of each format."""
+"""One filename extension of each format."""
 provides: dict[str, dict[str, dict[str, Any]]] = {
     "translate options": {
         "documents": {

@@ -1,4 +1,4 @@
-"""Markdown: paragraphs, headings, list items and cells of tables; markdown-it-py finds them."""
+"""Markdown: paragraphs, headings, list items and table cells, which markdown-it-py finds."""
 
 import re
 from bisect import bisect_left
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from markdown_it.rules_inline import StateInline
 
 _FRONT_MATTER = re.compile(r"(---|\+\+\+)[ \t]*\r?\n.*?\n\1[ \t]*(?:\r?\n|$)", re.DOTALL)
-_MOST_NESTED = 100  # blocks within blocks; markdown-it reads nothing below these
+_MOST_NESTED = 100  # blocks within blocks; markdown-it reads nothing deeper
 _NESTING = ("blockquote_open", "list_item_open")
 _BOX = re.compile(r"\[[ xX]\]\s+")  # of a task
 _TEMPLATE = f"(?s:{TEMPLATE.pattern})"
@@ -37,14 +37,14 @@ _MATH = (
     r"(?!\\[\[(](?!\w{1,2}\\)(?:[^\\_^=]|\\[^\w\[\]()])*+\\[\])])"
     rf"(?s:{MATH.pattern})"
 )
-_ATTRIBUTES = r"(?:\{:[^{}\n]*\}|\{ ?(?:[#.]|[\w-]+=)[^{}\n]*\})"  # of kramdown and Pandoc
+_ATTRIBUTES = r"(?:\{:[^{}\n]*\}|\{ ?(?:[#.]|[\w-]+=)[^{}\n]*\})"  # in kramdown and Pandoc
 _MARK = re.compile(
     "|".join(
         (
             rf"(?P<clinging>{_ATTRIBUTES})",
-            r"\$`[^`]{1,300}`\$",  # a formula of GitHub
+            r"\$`[^`]{1,300}`\$",  # a formula on GitHub
             r"\[\^[^\]\s]{1,100}\]",  # a footnote
-            r"\[\[[^\[\]\n]{1,200}\]\]",  # a link of a wiki
+            r"\[\[[^\[\]\n]{1,200}\]\]",  # a wiki link
             r"(?<![\w:]):(?=[\w+-]*[a-z])[\w+-]{1,60}:(?![\w:])",  # an emoji or icon
             *(_TEMPLATE, _MATH),
         )
@@ -53,10 +53,10 @@ _MARK = re.compile(
 _KEPT = re.compile(
     "|".join(
         (
-            # Of MkDocs and others.
+            # For MkDocs and others.
             r"(?:!!!|\?\?\?\+?|:::+|///+|===[+!]?(?= *\")|;*-+8<-+|\*\[[^\]\n]+\]:).*$",
             r"\[\^[^\]\s]{1,100}\]:[ \t]*",  # a footnote
-            r"\[!\w[^\]\n]*\].*$",  # a note of GitHub or Obsidian
+            r"\[!\w[^\]\n]*\].*$",  # a note in GitHub or Obsidian
             rf"{_ATTRIBUTES}\s*?$|\[\[?_?(?:TOC|toc)_?\]?\]$",
             rf"(?!\{{\{{[^<%]|<%=){_TEMPLATE}(?: *{_TEMPLATE})*\s*?$",
             rf"(?=\$\$|\\\[){_MATH}\s*?$",
@@ -71,17 +71,17 @@ _BLOCK = re.compile(
     r"^(?:(\d{1,9})(?=[.)](?:\s|$))|(?=#{1,6}(?:\s|$)|>|=+\s*$|[-+*](?:\s|$)|```|~~~"
     r"|[-:|\s]+$|(?:[*_-]\s*){3,}$|\[(?!\^)[^\]]*\]:))"
 )
-"""What may begin a block that is no paragraph."""
+"""Text that may begin a block other than a paragraph."""
 _MARKUP = re.compile(r"[\\`*_\[\]<>~$&^{]|==|[+-]{2}(?=\})|:(?=\w+:)")
 _BAR = re.compile(r"(?<!\\)\|")
 _SPACES = re.compile(r"[ \t\n]+")
 _INTERRUPTED = ("paragraph", "reference", "blockquote", "list")
 _TEXT = re.compile(r"[^\s\\`*_\[\]<>~$&|=:{}#+!-]+")
-"""What an entity may stand for and be written as itself."""
+"""Text that can replace an entity."""
 _NO_TEXT = re.compile(rf"\s*<(?:[!?]|(?:{'|'.join(LEFT_ELEMENTS)})\b)", re.IGNORECASE)
 _HTML = re.compile(rf"<[^<>]*>|{TEMPLATE.pattern}", re.DOTALL)
 _TARGET = re.compile(rf"(?:(?<=\]\()|(?<==))(?:[^\s()<>{{}}`]*+{_TEMPLATE})+")
-"""An address of a link up to its last template, or a value in HTML; CommonMark has no templates."""
+"""A link's address up to its last template, or a value in HTML; CommonMark has no templates."""
 _DEFINITION = re.compile(
     rf"(?m:^([> \t]*\[(?!\^)[^\]\n]{{1,200}}\]:[ \t]*)((?>(?:[^\s{{}}<]*+{_TEMPLATE})+)\S*)"
     r"""(?=[ \t]*(?:"[^"\n]*"|'[^'\n]*'|\([^)\n]*\))?[ \t]*$))"""
@@ -89,12 +89,12 @@ _DEFINITION = re.compile(
 
 
 class _Found(NamedTuple):
-    """An inline tag or entity in a block's content; names of a pair's two are as in HTML."""
+    """An inline tag or entity in a block's content; a pair's names are as in HTML."""
 
     start: int
     end: int
     name: str | None = ""  # None: it is text
-    full: str = ""  # what it is written as, if not as it is
+    full: str = ""  # the text to write, if it differs
 
 
 class MarkdownDocument(Document):
@@ -102,7 +102,7 @@ class MarkdownDocument(Document):
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)
-        self._escaping: set[Segment] = set()  # bars, as in cells of tables
+        self._escaping: set[Segment] = set()  # segments whose bars are escaped, as in table cells
         self._inline = _InlineTags(self.name)
         front = _FRONT_MATTER.match(self.text)
         hidden = "\n" * front[0].count("\n") if front else ""
@@ -115,15 +115,16 @@ class MarkdownDocument(Document):
                 cursors[token.map[0]] = token.meta["column"]
             elif token.type == "html_block" and not _NO_TEXT.match(token.content):
                 if has_letters(read_references(_HTML.sub("", token.content))):
-                    self.leave(token.map[0] + 1, "is HTML, which is left in Markdown")
+                    self.leave(token.map[0] + 1, "is HTML, which is not translated in Markdown")
             elif token.type in _NESTING and token.level == _MOST_NESTED - 1:
                 self.leave(token.map[0] + 1, f"is nested more than {_MOST_NESTED} deep")
 
     def _add_block(self, content: str, first: int, cursors: dict[int, int]) -> None:
-        """Add the segments of a block, whose lines are found again behind their prefixes."""
+        """Add the segments of a block, after finding each of its lines behind its prefix."""
         offsets: list[int] = []  # of each character of the content
         has_bars = False
-        # Of cells there are several in a line; of other lines the end, as a list's '1.' may be it.
+        # A line may contain several cells. In other blocks, search from the end: a list item's text
+        # may be '1.', too.
         find = str.rfind if "\n" in content else str.find
         for number, part in enumerate(content.split("\n"), start=first):
             raw, cursor = (
@@ -131,11 +132,11 @@ class MarkdownDocument(Document):
                 cursors.get(number, 0),
             )
             at, written = find(raw, part, cursor), part
-            if at < 0:  # in a table, bars of the text are escaped
+            if at < 0:  # in a table, the text's bars are escaped
                 written, has_bars = part.replace("|", r"\|"), True
                 at = raw.find(written, cursor)
             if at < 0:
-                self.leave(first + 1, "its text cannot be found again")
+                self.leave(first + 1, "its text was not found in the file")
                 return
             cursors[number] = at + len(written)
             widths = (1 + (sign == "|" and written != part) for sign in part)
@@ -162,11 +163,11 @@ class MarkdownDocument(Document):
                 self._escaping.add(segment)
 
     def shape(self, segment: Segment) -> Hashable:
-        """Return the tags, but not the escapes, which ``written`` may add."""
+        """Return the tags without the escapes, which ``written`` may add."""
         return tuple(sorted(_without_escapes(segment.tag_texts)))
 
     def written(self, segment: Segment, text: str) -> str:
-        """Return a translation in which only the tags read as markup, if that can be written."""
+        """Return a translation in which only the tags read as markup, if that is possible."""
         parts = segment.change(text, lambda part: _SPACES.sub(" ", part))
         expected = _without_escapes(parts[1::2])
         for spelling in self._spellings(segment, parts):
@@ -177,14 +178,14 @@ class MarkdownDocument(Document):
                 break
         if segment in self._escaping:
             parts = [part.replace("|", r"\|") for part in parts]
-        elif "|" not in segment.text:  # it might be in a table
+        elif "|" not in segment.text:  # the text may be in a table
             parts[::2] = [_BAR.sub(r"\|", part) for part in parts[::2]]
         joined = "".join(parts)
         begins_kept_line = parts[0] and _KEPT.match(joined) and not joined[0].isalpha()
         return f"\\{joined}" if begins_kept_line else _BLOCK.sub(r"\1\\", joined, count=1)
 
     def _spellings(self, segment: Segment, parts: list[str]) -> Iterator[list[str]]:
-        """Yield ways to write text and tags, by turns: with spaces around tags, and escapes."""
+        """Yield spellings of alternating text and tags: with spaces around tags and escapes."""
         yield parts
         spaced = _with_spaces(parts, segment)
         yield spaced
@@ -195,7 +196,7 @@ class MarkdownDocument(Document):
 
 
 def _find_marks(content: str) -> Iterator[_Found]:
-    """Yield the markup of dialects."""
+    """Yield the markup of Markdown dialects."""
     for match in _MARK.finditer(content):
         yield _Found(*match.span(), match.lastgroup or element_name(match[0]))
 
@@ -205,7 +206,7 @@ def _without_escapes(tags: Iterable[str]) -> list[str]:
 
 
 def _with_spaces(parts: Sequence[str], segment: Segment) -> list[str]:
-    """Return text and tags with a space where a tag touches a word or another tag outside it."""
+    """Add a space where a tag touches a word, or another tag, outside it."""
     closes = find_closing(segment)
     spaced, waiting = [parts[0]], list[set[str]]()
     may_follow = True  # whether a space may stand before the next tag
@@ -225,7 +226,7 @@ def _with_spaces(parts: Sequence[str], segment: Segment) -> list[str]:
 
 
 def _keep_lines(state: "StateBlock", first: int, end: int, silent: bool) -> bool:
-    """Parse lines that are markup of some dialect, or a footnote's mark before its text."""
+    """Parse lines that are markup in some dialect, or a footnote's mark before its text."""
     start = state.bMarks[first] + state.tShift[first]
     limit = state.eMarks[end - 1]
     match = None if state.is_code_block(first) else _KEPT.match(state.src, start, limit)
@@ -249,13 +250,13 @@ def _keep_lines(state: "StateBlock", first: int, end: int, silent: bool) -> bool
 
 
 class _InlineTags:
-    """markdown-it-py, which notes where its rules have found something."""
+    """A wrapper of markdown-it-py that notes where each rule has matched."""
 
     def __init__(self, name: str) -> None:
         markdown_it = import_extra("markdown_it", "documents", name)
         self._parser: MarkdownIt = markdown_it.MarkdownIt("commonmark")
         self._parser.enable(["table", "strikethrough"])
-        # What is nested deeper is lost.
+        # Deeper content is lost.
         self._parser.options["maxNesting"] = _MOST_NESTED
         self._parser.block.ruler.before("table", "kept", _keep_lines, {"alt": list(_INTERRUPTED)})
         for rule in self._parser.inline.ruler.__rules__:
@@ -263,15 +264,15 @@ class _InlineTags:
         self._env: dict[str, Any] = {}
         self._notes: list[_Found] = []
         self._breaks: list[tuple[int, int]] = []
-        self._places: dict[int, int] = {}  # of tokens, by their identity
+        self._places: dict[int, int] = {}  # offsets of tokens, by the tokens' identity
 
     def parse(self, text: str) -> Sequence[Any]:
-        """Return the tokens of blocks; definitions of links are kept for ``find``."""
+        """Return the tokens of blocks; keep link definitions for ``find``."""
         masked = _DEFINITION.sub(lambda match: match[1] + re.sub(".", "x", match[2]), text)
         return self._parser.parse(masked, self._env)
 
     def find(self, content: str) -> tuple[list[_Found], list[tuple[int, int]]]:
-        """Return the tags of a block's content, and what cuts it, as hard line breaks, in order."""
+        """Return the tags of a block's content, and its hard line breaks, both in order."""
         self._notes, self._breaks, self._places = [], [], {}
         tokens: list[Any] = []
         masked = _TARGET.sub(lambda match: "x" * len(match[0]), content)
@@ -280,7 +281,7 @@ class _InlineTags:
         kept: list[_Found] = []
         for note in sorted(notes, key=lambda note: (note.start, -note.end)):
             touching = (kept[-1].name, note.name) if kept and kept[-1].end == note.start else ()
-            if kept and kept[-1].name in CODE_ELEMENTS:  # with what is in it
+            if kept and kept[-1].name in CODE_ELEMENTS:  # extend the tag over its content
                 is_end = note.name == f"/{kept[-1].name}"
                 end = max(kept[-1].end, note.end)
                 kept[-1] = _Found(kept[-1].start, end, "" if is_end else kept[-1].name)
@@ -290,11 +291,11 @@ class _InlineTags:
             elif touching in (("em", "strong"), ("/strong", "/em")):  # as in ***text***
                 half = "/" if note.name == "/em" else ""
                 kept[-1] = _Found(kept[-1].start, note.end, f"{half}both")
-            elif not kept or note.start >= kept[-1].end:  # not what is in code or in an image
+            elif not kept or note.start >= kept[-1].end:  # skip notes within code or an image
                 kept.append(note)
         starts = [note.start for note in kept]
         before = (bisect_left(starts, start) - 1 for start, _ in self._breaks)
-        # Those in <code> are parts of its tag.
+        # Breaks within <code> are parts of its tag.
         breaks = [
             one
             for one, at in zip(self._breaks, before, strict=True)
@@ -307,14 +308,14 @@ class _InlineTags:
             kind, _, half = token.type.rpartition("_")
             if kind in ("em", "strong", "s") and id(token) in self._places:
                 start, size = self._places[id(token)], len(token.markup)
-                # Of two that make <strong>, the second opens, and the first closes.
+                # Of the two delimiters that make <strong>, the second opens, and the first closes.
                 start -= half == "open" and kind == "strong"
                 yield _Found(start, start + size, kind if half == "open" else f"/{kind}")
 
     def _noting(self, name: str, rule: Callable[..., bool]) -> Callable[..., bool]:
         def noting(state: "StateInline", silent: bool) -> bool:
             start = state.pos
-            count, has_text = len(state.tokens), bool(state.pending)  # a token before the next
+            count, has_text = len(state.tokens), bool(state.pending)  # pending text becomes a token
             end_of_label = -1
             if name == "link" and not silent and state.src[start] == "[":
                 end_of_label = self._parser.helpers.parseLinkLabel(state, start)
@@ -324,11 +325,12 @@ class _InlineTags:
                 end, new = state.pos, state.tokens[count:]
                 if name == "link":
                     self._notes.append(_Found(start, start + 1, "link"))
-                    # A link by its own text would lose its definition with that.
+                    # A link with its own text as label would lose its definition if the text
+                    # changed.
                     is_own = state.src[end_of_label:end] in ("]", "][]")
                     full = f"][{state.src[start + 1 : end_of_label]}]" if is_own else ""
                     self._notes.append(_Found(end_of_label, end, "/link", full))
-                elif name == "image":  # whose text was parsed, too
+                elif name == "image":  # its text was parsed, too
                     del self._notes[before[0] :], self._breaks[before[1] :]
                     self._notes.append(_Found(start, end))
                 elif name == "html_inline":

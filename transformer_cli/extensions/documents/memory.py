@@ -1,4 +1,4 @@
-"""A translation memory: what people have translated before, found by its source."""
+"""A translation memory: finds earlier translations by people, by their source."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -11,8 +11,8 @@ from transformer_cli.base.packages import import_extra
 from transformer_cli.extensions.corpora.opening import open_source, source_of_file
 from transformer_cli.extensions.documents.document import SOFT_HYPHEN, Match, without_controls
 
-FUZZY_PERCENT = 75  # least similarity of a source that is worth telling a person
-MOST_PAIRS = 2_000_000  # pairs that a memory may have, of which each takes some 300 bytes
+FUZZY_PERCENT = 75  # least similarity of a source that is worth showing to a person
+MOST_PAIRS = 2_000_000  # pairs in a memory; each takes about 300 bytes
 
 
 class Memory:
@@ -26,21 +26,21 @@ class Memory:
             if src.strip() and tgt.strip():
                 of_source = translations.setdefault(_normalise(src), Counter())
                 of_source[without_controls(tgt).strip()] += 1
-        # Of several translations the usual one; Counter keeps the order of those as usual.
+        # Use the most frequent translation; among equals, Counter keeps the first.
         self._pairs = {src: each.most_common(1)[0][0] for src, each in translations.items()}
         self._sources = list(self._pairs)
         self._process = import_extra("rapidfuzz.process", "documents", "--memory")
         self._scorer = import_extra("rapidfuzz.fuzz", "documents", "--memory").ratio
 
     @classmethod
-    @lru_cache(maxsize=1)  # for many files, as long as its version stays the same
+    @lru_cache(maxsize=1)  # reused for many files while the version stays the same
     def read(cls, paths: tuple[Path, ...], src_lang: str, tgt_lang: str, version: str = "") -> Self:
         """Read the pairs of TMX, PO or TSV files; raise a CorpusError if one cannot be read."""
         readers = [open_source(source_of_file(path), src_lang, tgt_lang) for path in paths]
         return cls(pair for reader in readers for pair in reader.pairs())
 
     def find(self, text: str) -> Match | None:
-        """Return the pair whose source is most like a text, by rapidfuzz's ``ratio``."""
+        """Return the pair whose source is most similar to a text, by rapidfuzz's ``ratio``."""
         text = _normalise(text)
         if text in self._pairs:
             return Match(text, self._pairs[text], 100)

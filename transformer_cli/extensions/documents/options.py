@@ -1,4 +1,4 @@
-"""Options of `translate` for documents, and for text that has a translation memory or a report."""
+"""Options of `translate` for documents, and for text with a translation memory or a report."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,21 +24,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DocumentOptions(InputOptions):
-    """What people need when they translate documents."""
+    """Options for translators who work with documents."""
 
     heading = "Documents and tables"
     about = f"A document ({manifest.SHOWN}) keeps its format and any translations it has."
     order = 1
-    replaces_input = True  # as a document is held in memory
+    replaces_input = True  # because a document is held in memory
     memory: Annotated[
         list[Path] | None,
         option("FILE", "Translation memory: TMX, PO or TSV; repeatable.", marks=("reads",)),
     ] = None
     report: Annotated[
         Path | None,
-        option("FILE", "Write a page of all translations, by doubt.", marks=("writes",)),
+        option(
+            "FILE",
+            "Write an HTML page of the translations, doubtful ones first.",
+            marks=("writes",),
+        ),
     ] = None
-    no_fuzzy: Annotated[bool, flag("PO: do not mark what is filled as fuzzy.", "--no-fuzzy")] = (
+    no_fuzzy: Annotated[bool, flag("PO: do not mark new translations as fuzzy.", "--no-fuzzy")] = (
         False
     )
 
@@ -66,15 +70,15 @@ class DocumentOptions(InputOptions):
             yield from self._find_problems_of_document(given)
             written = formats.format_of(given.output)
             if str(given.output) == "-":
-                yield "documents, --memory and --report need a file for output; name it with -o"
+                yield "documents, --memory and --report need an output file; name it with -o"
             elif (written and written.name) != (entry and entry.name):
-                yield f"-o: a document stays in its format; give a name that ends as {given.input_}"
+                yield f"-o: a document keeps its format; give a name that ends like {given.input_}"
         elif self.memory or self.report:
             name = "--memory" if self.memory else "--report"
-            yield f"{name} is for files of text and documents, not tables and pipes; leave it out"
+            yield f"{name} is for text files and documents, not tables and pipes; leave it out"
         elif formats.format_of(given.output) is not None:
-            advice = "give one of its format with -i, or rename -o"
-            yield f"-o {given.output}: a document is made of a document only; {advice}"
+            advice = "give an input of this format with -i, or rename -o"
+            yield f"-o {given.output}: a document can only be made from a document; {advice}"
 
     def check_one(self, given: TranslateOptions) -> None:
         if given.kind is self:
@@ -84,7 +88,7 @@ class DocumentOptions(InputOptions):
             raise UsageError(f"translate: {given.input_}: --memory is not for tables; leave it out")
 
     def _find_problems_of_document(self, given: TranslateOptions) -> Iterator[str]:
-        """Yield what is wrong with options that are for lines."""
+        """Yield the problems of options that are for lines."""
         for_lines = [name for name, _ in given.marked("lines")]
         for name in [*for_lines, *(["--errors"] if given.errors != "strict" else [])]:
             yield f"{name} is for lines and tables, but -i names a document; leave it out"

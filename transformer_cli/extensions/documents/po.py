@@ -1,4 +1,4 @@
-"""gettext's PO files: empty and fuzzy entries are filled."""
+"""gettext's PO files: fills empty and fuzzy entries."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -31,14 +31,14 @@ from transformer_cli.extensions.documents.document import (
 _ESCAPED = str.maketrans(
     {"\\": "\\\\", '"': '\\"'} | {sign: f"\\{name}" for name, sign in ESCAPES.items()}
 )
-_WIDTH = 77  # of a text's lines, without quotes, as gettext wraps them
-# By their order, directives without a number or a name belong to the arguments. Unlike placeholders
-# of a line, these are those of any format's language: too many only make an entry fuzzy.
+_WIDTH = 77  # of a line of text without quotes, as gettext wraps it
+# Directives without a number or name belong to the arguments in order. Unlike a line's
+# placeholders, these cover the formats of all languages: false matches only make an entry fuzzy.
 _DIRECTIVE = re.compile(r"%(?:\d+\$|\()?[^\w%<]*[\d.*]*(?:<\w+>|[hlqjztLZ]*\w)?|[{}]")
 _NUMBER = re.compile(r"%(\d+)\$")  # of an argument
 _COUNTED_FORMATS = {f"{name}-format" for name in ("lua", "python", "qt", "ruby", "scheme")}
-"""In these, each form needs as many directives without names as all others."""
-_CHARSET = re.compile(r"(charset=\s*)CHARSET\b")  # in a template
+"""In these formats, all forms need the same number of directives without names."""
+_CHARSET = re.compile(r"(charset=\s*)CHARSET\b")  # as in a template
 _CONTENT_TYPE = '"Content-Type: text/plain; charset=UTF-8\\n"'
 
 
@@ -58,7 +58,7 @@ class PoDocument(Document):
         for entry in read_entries(self.lines, self.encoding, refuse):
             forms = [f"msgstr[{n}]" for n in range(len(entry.forms))]
             if entry.forms != (forms if "msgid_plural" in entry.texts else ["msgstr"]):
-                raise self.error(entry.line + 1, "an entry without its msgstr, or out of order")
+                raise self.error(entry.line + 1, "an entry lacks its msgstr, or is out of order")
             if is_header(entry.texts):
                 self._header = self._header or entry
                 self._read_header(entry.texts.get("msgstr", ""))
@@ -68,7 +68,7 @@ class PoDocument(Document):
             if entry.texts["msgid"] and (entry.is_fuzzy or not is_translated):
                 self._add(entry)
             elif entry.texts["msgid"] and not all(entry.texts[form] for form in entry.forms):
-                self.leave(entry.line + 1, "some forms of its plural are empty")
+                self.leave(entry.line + 1, "some of its plural forms are empty")
             shape = (len(self._parts), entry.texts.get("msgctxt"), *entry.sources)
             self._parts.append(Part(shape, range(first, len(self.segments))))
 
@@ -85,20 +85,20 @@ class PoDocument(Document):
 
     def _add(self, entry: PoEntry) -> None:
         if len(entry.sources) > 1 and self._plural is None:
-            self.leave(entry.line + 1, "no Plural-Forms in the header")
+            self.leave(entry.line + 1, "the header has no Plural-Forms")
             return
         place = self.place(entry.line + 1)
         segments = [mark_accelerator(text, place) for text in entry.sources]
         self.add_unit(segments, partial(self._fill, entry))
 
     def structure(self, fillings: Sequence[Filling | None] = ()) -> list[Part]:
-        """Return the entries, by their numbers, contexts and messages."""
+        """Return the entries by their numbers, contexts and messages."""
         return self._parts
 
     # --- writing ----------------------------------------------------------------------------------
 
     def final_edits(self, edits: Sequence[Edit]) -> list[Edit]:
-        """Name the character set in the header, without which gettext reads only ASCII."""
+        """Name the character set in the header; without it, gettext reads only ASCII."""
         if splice(self.text, edits).isascii():
             return []
         end = self.new_line
@@ -115,7 +115,7 @@ class PoDocument(Document):
         return Edit(self.starts[lines.start], self.starts[lines.stop], text)
 
     def _fill(self, entry: PoEntry, fillings: Sequence[Filling]) -> list[Edit]:
-        """Return the edits that put an entry's translations in."""
+        """Return the edits that insert an entry's translations."""
         new_line, last = self.new_line, self.lines[entry.translation[-1]]
         written = new_line.join(self._written(entry, fillings)) + last[len(last.rstrip("\r\n")) :]
         edits = [self._edit(entry.translation, written)]
@@ -123,7 +123,7 @@ class PoDocument(Document):
         is_fuzzy = self._form_may_not_fit(entry) or any(
             (self._source.marks_fuzzy and filling.origin == "model")
             or filling.problem
-            # msgfmt -c might refuse it, whatever the format's language.
+            # msgfmt -c might refuse it, in any language's format.
             or (entry.is_format and _DIRECTIVE.findall(source) != _DIRECTIVE.findall(filling.text))
             for source, filling in zip(entry.sources, fillings, strict=True)
         )
@@ -162,24 +162,24 @@ class PoDocument(Document):
             yield from _wrap(f"msgstr[{form}]", texts[is_many])
 
     def _uses_singular(self, entry: PoEntry) -> bool:
-        """Return whether a form translates the message about one thing."""
+        """Return whether one of the forms translates the singular message."""
         if self._plural is None or len(entry.sources) == 1:
             return False
         _, one, many, one_has_others = self._plural
-        # "One file" does not fit 21 files.
+        # The singular text "One file" would be wrong for 21 files.
         directives = [sorted(_DIRECTIVE.findall(source)) for source in entry.sources]
         return one != many and (not one_has_others or directives[0] == directives[1])
 
     def _form_may_not_fit(self, entry: PoEntry) -> bool:
-        """Return whether `msgfmt -c` might refuse the form for one, which it checks by the plural.
+        """Return whether `msgfmt -c`, which checks by the plural, might refuse the form for one.
 
-        Such a form may lack one argument, usually the number, but only the last one.
+        Such a form may lack only one argument, the last one, which is usually the number.
         """
         if not (entry.is_format and self._uses_singular(entry)):
             return False
 
         def number(directive: str) -> int:
-            """Return the number that a directive gives its argument; 0 if it gives none."""
+            """Return the argument number in a directive, or 0 if there is none."""
             found = _NUMBER.match(directive)
             return int(found[1][:9]) if found else 0
 
@@ -191,7 +191,7 @@ class PoDocument(Document):
 
 
 def _wrap(key: str, text: str) -> Iterator[str]:
-    """Yield the lines of a keyword and its text, as gettext breaks them."""
+    """Yield the lines of a keyword and its text, with gettext's line breaks."""
     escaped = text.translate(_ESCAPED)
     if "\n" not in text[:-1] and len(f'{key} "{escaped}"') <= _WIDTH + 2:
         yield f'{key} "{escaped}"'

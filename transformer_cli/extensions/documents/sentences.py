@@ -1,4 +1,4 @@
-"""Texts translated sentence by sentence: cut by sentencex, and put together again."""
+"""Translates texts sentence by sentence: sentencex cuts them, and the translations are joined."""
 
 import math
 import re
@@ -14,38 +14,38 @@ from transformer_cli.extensions.revision.doubts import doubt_of
 from transformer_cli.extensions.verbatim.verbatim_parts import GROUPS, Group, find_verbatim
 from transformer_cli.inference.translation import Translation
 
-_WRAPPED = 50  # least length of a line whose sentence may go on in the next one
-_MOST_CHARACTERS = 4000  # length of the text that sentencex gets at a time
+_WRAPPED = 50  # shortest line whose sentence may continue in the next line
+_MOST_CHARACTERS = 4000  # length of text given to sentencex at a time
 _HARD_BREAK = re.compile(rf"\n(?=\s|\W\s|$)|(?<!.{{{_WRAPPED}}})\n")
 _WORD = re.compile(r"\S+")
 
 
 @dataclass(frozen=True)
 class LineTranslator:
-    """How segments are translated."""
+    """The functions and settings for translating segments."""
 
     translate: Callable[[Sequence[str], bool], Sequence[Translation]]
-    """Translates lines, and aligns their words if the second argument says so."""
+    """Translates lines; the second argument says whether to align their words."""
     src_lang: str  # language of the segments
     protect: Collection[Group] = ()  # placeholders that the tokenizer has slots for
     can_align: bool = True  # whether ``translate`` aligns words
-    aligns_all: bool = False  # whether it also does where no tag depends on it, for coverage
+    aligns_all: bool = False  # whether to align even where no tag needs it, to measure coverage
     find_matches: Callable[[Sequence[str]], Sequence[Match | None]] = lambda texts: (
         [None] * len(texts)
     )
-    """Finds, for each of some texts, what a translation memory has that is like it."""
-    fills_doubtful: bool = True  # whether a segment is filled whose translation is doubtful
-    translates_numbers: bool = False  # whether segments without words are, too; see ``TextStats``
+    """Returns the most similar pair of the translation memory, or None, for each text."""
+    fills_doubtful: bool = True  # whether to fill segments with doubtful translations
+    translates_numbers: bool = False  # also segments without words; see ``TextStats``
 
     @property
     def placeholders(self) -> tuple[Group, ...]:
-        """What is the same in a translation, whether there are slots for it or not."""
+        """The placeholder groups that stay the same in a translation, with or without slots."""
         return (*(own for own in self.protect if own not in GROUPS), *GROUPS)
 
 
 @dataclass(frozen=True)
 class JoinedTranslation:
-    """A text's translation, and its words by their spans."""
+    """A text's translation, and the spans of its words."""
 
     text: str
     src_words: list[Span] = field(default_factory=list)
@@ -63,14 +63,14 @@ class JoinedTranslation:
 
     @property
     def coverage(self) -> float | None:
-        """Share of the source's words that a word is aligned to."""
+        """Share of the source's words that are aligned to a word."""
         return len({src for src, _ in self.links}) / len(self.src_words) if self.links else None
 
 
 def cut_sentences(text: str, language: str) -> list[Span]:
     """Return the spans of a text's sentences, without the white space between them.
 
-    A line break ends a sentence unless the line is as long as a wrapped one.
+    A line break ends a sentence unless the line is long enough to have been wrapped.
     """
     spans, start = [], 0
     for end in [*(match.start() for match in _HARD_BREAK.finditer(text)), len(text)]:
@@ -84,10 +84,10 @@ def cut_sentences(text: str, language: str) -> list[Span]:
 
 
 def _cut_line(line: str, language: str) -> Iterator[Span]:
-    """Yield the spans of a line's sentences; one that is very long is cut between words.
+    """Yield the spans of a line's sentences; cut a very long sentence between words.
 
-    Sentencex gets a part of the line at a time: its time grows with the square of the length, and
-    no signal can stop it.
+    Sentencex gets only a part of the line at a time, because its time grows with the square of the
+    length, and no signal can stop it.
     """
     sentencex = import_extra("sentencex", "documents", "sentences")
     start = 0
@@ -97,7 +97,7 @@ def _cut_line(line: str, language: str) -> Iterator[Span]:
         cuts = [each["end_index"] for each in found if each["end_index"] < len(part)]
         if start + len(part) == len(line):
             cuts.append(len(part))
-        else:  # what follows, as ')' does, may change which of the last ones end a sentence
+        else:  # the text after it, for example ')', may move the last ends of sentences
             early = [cut for cut in cuts if cut <= _MOST_CHARACTERS // 2]
             cuts = early or cuts[:1] or [part.rfind(" ") + 1 or len(part)]
         for first, last in pairwise((0, *cuts)):
@@ -111,9 +111,9 @@ def translate_texts(
     aligned: bool,
     invented: Collection[Group] = (),
 ) -> list[JoinedTranslation]:
-    """Translate each text sentence by sentence; the white space between them stays.
+    """Translate each text sentence by sentence; keep the white space between sentences.
 
-    ``invented`` are placeholders that can only be made up, as the texts have none.
+    ``invented`` are groups of placeholders that no text has, so the model must have invented any.
     """
     cut = [cut_sentences(text, how.src_lang) for text in texts]
     lines = {
@@ -140,7 +140,7 @@ def _join(
         joined += text[end : span[0]]
         links |= {(s + len(src_words), t + len(tgt_words)) for s, t in translated.alignment}
         src_words += [match.span() for match in _WORD.finditer(text, *span)]
-        # The number of words stays, as alignments count them.
+        # Keep the number of words, because alignments count them.
         written = without_controls(translated.text)
         for _, start, end in reversed(find_verbatim(written, invented)):
             plain = _WORD.sub(lambda word: re.sub(r"\W", "", word[0]) or "-", written[start:end])

@@ -1,4 +1,4 @@
-"""Subtitles, SRT and WebVTT: the text of cues, whose times, names and settings stay."""
+"""Subtitles in SRT and WebVTT: the text of cues is translated; times, names and settings stay."""
 
 import html
 import re
@@ -19,9 +19,9 @@ from transformer_cli.extensions.documents.document import (
 
 _TIMES = re.compile(r"\s*[\d:.,]+\s*-->\s*[\d:.,]+")
 _SPEAKER = re.compile(r"\s*(?:[-–—]\s*(?=\S)|(?=<v[\s.]))")
-_TIME = re.compile(r"<\d")  # from which on the rest of a WebVTT cue is shown
+_TIME = re.compile(r"<\d")  # the time at which the rest of a WebVTT cue appears
 _TAG = re.compile(r"(<[^<>]*>|\{\\[^{}]*\})")
-_LONGEST = 42  # characters of a line, as broadcasters and Netflix have it
+_LONGEST = 42  # characters per line, the limit of broadcasters and Netflix
 
 
 class SrtDocument(Document):
@@ -35,11 +35,11 @@ class SrtDocument(Document):
         lines: list[tuple[int, int]] = []
         is_cue = False
         for number, (line, start) in enumerate(zip(self.lines, self.starts, strict=False), start=1):
-            if _TIMES.match(line):  # perhaps with no empty line before it, but a number
+            if _TIMES.match(line):  # a number, but no empty line, may come before it
                 has_number = lines and self.text[lines[-1][1] : start].strip().isdigit()
                 self._add_cue(lines[:-1] if has_number else lines)
                 is_cue, lines = True, []
-            elif not line.strip():  # a line of spaces cuts a cue's text, but does not end the cue
+            elif not line.strip():  # a line of spaces splits a cue's text, but does not end the cue
                 self._add_cue(lines)
                 is_empty = not line.strip("\r\n")
                 is_cue, lines = is_cue and not (is_empty and self.ends_at_empty_lines), []
@@ -51,7 +51,7 @@ class SrtDocument(Document):
             raise InputError(f"{self.name}: no subtitles: it has no line of times with '-->'")
 
     def _add_cue(self, lines: Sequence[tuple[int, int]]) -> None:
-        """Add a cue's text, given its lines' numbers and offsets: each speaker's is a segment."""
+        """Add a cue's text from its lines' numbers and offsets; each speaker has a segment."""
         if not lines:
             return
         speakers = [_SPEAKER.match(self.text, start) for _, start in lines]
@@ -71,9 +71,9 @@ class SrtDocument(Document):
         return read_references(raw) if self.has_references else raw
 
     def written(self, segment: Segment, text: str) -> str:
-        """Return a cue's text; what is longer than a line is broken into lines of like lengths."""
+        """Return a cue's text; break long text into lines of similar length."""
         parts = segment.change(text.replace("-->", "→"), join_lines)
-        # Words may change places, but not times.
+        # Words may change places, but times may not.
         times = filter(_TIME.match, segment.tag_texts)
         parts[1::2] = [next(times) if _TIME.match(tag) else tag for tag in parts[1::2]]
         if self.has_references:
@@ -89,7 +89,7 @@ class VttDocument(SrtDocument):
 
 
 def _break_lines(parts: Sequence[str]) -> list[str]:
-    """Return text and tags, by turns, in as few lines as have room, and those about as long."""
+    """Return alternating text and tags in as few lines as possible, of similar length."""
     shown = sum(map(len, parts[::2]))
     text = "".join(
         part.replace(" ", "\0") if number % 2 else part for number, part in enumerate(parts)
@@ -103,7 +103,7 @@ def _break_lines(parts: Sequence[str]) -> list[str]:
         wrapper.width = width
         return wrapper.wrap(text)
 
-    # A long tag makes the first width that will do a large one.
+    # The smallest possible width may be large because of a long tag.
     widths = range(len(text) // count, len(text) + 1)
     place = bisect_left(widths, True, key=lambda width: len(wrap(width)) <= count)
     return [line.replace("\0", " ") for line in wrap(widths[place])]

@@ -1,4 +1,4 @@
-"""TMX: units in the source language get a translation where they have none."""
+"""TMX: adds translations to units in the source language that have none."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ class TmxDocument(XmlDocument):
     def _add(self, unit: Element, variant: Element, target: Element | None) -> None:
         source, there = variant.find("seg"), target and target.find("seg")
         if source is None or (target is not None and there is None):
-            raise self.error(variant.line, "a tuv without its seg")
+            raise self.error(variant.line, "a tuv has no seg")
         segment = self.segment(source, {UNIT: True})
         is_open = self.lacks_text(segment, there, {UNIT: True})
         last, first = list(unit.all("tuv"))[-1], len(self.segments)

@@ -1,4 +1,4 @@
-"""XLIFF 1.2 and 2.x: targets without text are filled, and those that ask for a new translation."""
+"""XLIFF 1.2 and 2.x: fills targets that have no text or that request a new translation."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +27,7 @@ _STATES = {
 
 
 class XliffDocument(XmlDocument):
-    """An XLIFF file, of the version that it says."""
+    """An XLIFF file of version 1.2 or 2.x."""
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)
@@ -67,7 +67,7 @@ class XliffDocument(XmlDocument):
         keeps_space: bool,
         translates: bool = True,
     ) -> None:
-        """Add all units below an element; those not to be translated may have parts that are."""
+        """Add all units in an element; units that are not translated may have parts that are."""
         for child in parent.all("body", "group", "file", *names):
             says = says_translate(child)
             inherited = (_keeps_space(child, keeps_space), translates if says is None else says)
@@ -94,7 +94,7 @@ class XliffDocument(XmlDocument):
         return "alone", ""
 
     def final_edits(self, _: Sequence[Edit]) -> list[Edit]:
-        """Return the target's language where there is none, and notes."""
+        """Return edits that add missing target languages, and notes."""
         edits = [
             Edit(element.start, element.content, self.start_tag(element, {name: self.languages[1]}))
             for element, name in self._without_language
@@ -113,7 +113,7 @@ class XliffDocument(XmlDocument):
         return edits
 
     def _target(self, source: Element, target: Element | None, new: dict[str, str]) -> Edit:
-        """Return where a translation goes and its element, with NUL for what is in it."""
+        """Return an edit that writes a target, with NUL in the place of its content."""
         name = f"{source.prefix}target"
         if target is not None:
             tag = self.start_tag(target, new)
@@ -127,7 +127,7 @@ class XliffDocument(XmlDocument):
     def _add_unit_of_1(self, unit: Element, keeps_space: bool, translates: bool) -> None:
         source, target, cut = map(unit.find, ("source", "target", "seg-source"))
         if source is None:
-            raise self.error(unit.line, "a trans-unit without a source")
+            raise self.error(unit.line, "a trans-unit has no source")
         for note in unit.all("note"):
             self.add_changing(note.start, note.end)
         elements = list(_segments_of(cut)) if cut else []
@@ -143,7 +143,7 @@ class XliffDocument(XmlDocument):
         if unit.attributes.get("approved") == "yes" or not with_text:
             missing = []
         elif target and holder is cut and 0 < len(missing) < len(with_text):
-            holder = target  # which keeps what people have translated
+            holder = target  # it contains translations by people
             if not all(there[n] for n in missing):
                 self.leave(unit.line, "its target has no mrk for some of its segments")
         else:
@@ -175,7 +175,7 @@ class XliffDocument(XmlDocument):
         filled: Sequence[tuple[Element, Segment]],
         fillings: Sequence[Filling],
     ) -> list[Edit]:
-        """Return a target with the content of ``holder``, but for the elements that are filled."""
+        """Return edits for a target with ``holder``'s content and its elements' translations."""
         content, place = "", holder.content
         for (element, segment), filling in zip(filled, fillings, strict=True):
             before, end = self.text[place : element.content], ""
@@ -197,7 +197,7 @@ class XliffDocument(XmlDocument):
     def _add_unit_of_2(self, unit: Element, keeps_space: bool, translates: bool) -> None:
         for notes in unit.all("notes"):
             self.add_changing(notes.start, notes.end)
-        scopes = {UNIT: translates}  # what an sm begins ends in a later segment, perhaps
+        scopes = {UNIT: translates}  # an sm may end in a later segment
         for element in unit.all("segment", "ignorable"):
             if element.name.endswith("segment"):
                 self._add_segment_of_2(unit, element, keeps_space, scopes)
@@ -209,8 +209,8 @@ class XliffDocument(XmlDocument):
     ) -> None:
         source, target = element.find("source"), element.find("target")
         if source is None:
-            raise self.error(element.line, "a segment without a source")
-        innermost = next(reversed(scopes))  # many may be open
+            raise self.error(element.line, "a segment has no source")
+        innermost = next(reversed(scopes))  # many scopes may be open
         before = {UNIT: scopes[UNIT], innermost: scopes[innermost]}
         first = len(self.segments)
         segment = self.segment(source, scopes, _keeps_space(source, keeps_space))
@@ -235,7 +235,7 @@ class XliffDocument(XmlDocument):
 
 
 def _has_text(segment: Segment, translates: bool) -> bool:
-    """Return whether a segment is to be filled; if its unit is translated, even with tags only."""
+    """Return whether to fill a segment; in a translated unit, even one with only tags."""
     return bool(segment.text.strip()) if translates else segment.has_letters
 
 
@@ -254,7 +254,7 @@ def _segments_of(element: Element) -> Iterator[Element]:
 
 
 def _find_segments(target: Element | None, elements: Sequence[Element]) -> list[Element | None]:
-    """Return a target's segment for each of a seg-source, by their IDs."""
+    """Return the target's segment with the same ID for each segment of a seg-source, or None."""
     found = {each.attributes.get("mid"): each for each in _segments_of(target)} if target else {}
     ids = [element.attributes.get("mid") for element in elements]
     is_one = Counter(ids)

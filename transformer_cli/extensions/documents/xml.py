@@ -1,4 +1,4 @@
-"""XML with the place of each element, so that translations go between the same bytes.
+"""Parses XML with the place of each element, so that translations keep all other bytes.
 
 Expat reads it, without a file's own entities, without other files, and with limits.
 """
@@ -36,11 +36,11 @@ _INNER = re.compile(
 _MAX_ELEMENTS = 1_000_000
 
 Kind = tuple[Literal["open", "close", "alone"], str]
-"""What an inline tag is, and the key that it shares with its other half."""
-What = Literal["text", "left"] | Kind  # text to translate, or not to, or a tag
+"""The kind of an inline tag, and the key that it shares with its partner."""
+What = Literal["text", "left"] | Kind  # text to translate, text to keep, or a tag
 Scopes = dict[str, bool]
-"""Whether text is translated, as the elements around it say; the last of these is right."""
-UNIT = "\0"  # the scope of a unit, whose key no element can have
+"""Whether text is translated, by the elements around it; the last one counts."""
+UNIT = "\0"  # the scope of a unit; no element can have this key
 
 
 @dataclass(eq=False)
@@ -51,14 +51,14 @@ class Element:
     attributes: dict[str, str]
     line: int
     start: int
-    content: int  # behind its start tag
+    content: int  # after its start tag
     content_end: int = 0
     end: int = 0
     children: list["Element"] = field(default_factory=list)
 
     @property
     def is_empty(self) -> bool:
-        """True if it is one tag."""
+        """True if it is a single tag."""
         return self.content == self.end
 
     @property
@@ -73,17 +73,17 @@ class Element:
             yield from child.inner_elements()
 
     def find(self, local: str) -> "Element | None":
-        """Return the first child of a name, in the same name space."""
+        """Return the first child with this name in the same namespace."""
         return next(self.all(local), None)
 
     def all(self, *local: str) -> Iterator["Element"]:
-        """Yield the children of these names, in the same name space."""
+        """Yield the children with these names in the same namespace."""
         names = [f"{self.prefix}{name}" for name in local]
         return (child for child in self.children if child.name in names)
 
 
 class XmlDocument(Document):
-    """An XML file whose format says which elements are segments."""
+    """An XML file whose format decides which elements are segments."""
 
     has_references = True
 
@@ -94,7 +94,7 @@ class XmlDocument(Document):
         self.root = _parse(self.text, self.name)
 
     def structure(self, fillings: Sequence[Filling | None] = ()) -> list[Part]:
-        """Return the tags of targets, and the text around them without white space, by turns."""
+        """Return the tags of targets, alternating with the text around them without white space."""
         parts, around, place = list[Part](), list[str](), 0
         for start, end, shape, segments in sorted(self._runs, key=lambda run: run[:2]):
             around.append(self.text[place:start])
@@ -111,7 +111,7 @@ class XmlDocument(Document):
         self.add_run(start, end, None, range(0))
 
     def start_tag(self, element: Element, attributes: Mapping[str, str]) -> str:
-        """Return an element's start tag with attributes set, and not closed at once."""
+        """Return an element's start tag, not self-closing, with attributes set."""
         tag = self.text[element.start : element.content - 1].removesuffix("/").rstrip()
         for name, value in attributes.items():
             written = f" {name}={quoteattr(value)}"
@@ -124,9 +124,9 @@ class XmlDocument(Document):
     def add_target(
         self, place: int, target: Element | None, texts: Iterable[Element], first: int
     ) -> None:
-        """Add ``target``, or a place where one is put in, into which segments are filled.
+        """Add ``target``, or the place where one is inserted, which segments will fill.
 
-        They are those from ``first`` on; the tags in it are those of ``texts``.
+        The segments are those from number ``first`` on; the tags in it are the tags of ``texts``.
         """
         start, end = (target.start, target.end) if target else (place, place)
         inner = (each for text in texts for each in text.inner_elements())
@@ -142,10 +142,10 @@ class XmlDocument(Document):
 
     @abstractmethod
     def kind(self, element: Element) -> Kind | Literal["pair"]:
-        """Return what an element in a segment is: one tag, or a pair of them."""
+        """Return the kind of an element in a segment: one tag, or a pair of tags."""
 
     def lacks_text(self, segment: Segment, target: Element | None, scopes: Scopes) -> bool:
-        """Return whether there is no text in a target, although there is in its source."""
+        """Return whether a target has no text although its source has some."""
         if target is None:
             return True
         there = self.segment(target, dict(scopes))
@@ -154,8 +154,8 @@ class XmlDocument(Document):
     def segment(self, element: Element, scopes: Scopes, keeps_space: bool = False) -> Segment:
         """Return an element's content as a segment.
 
-        Text that must not be translated belongs to the tag before it. ``scopes`` are those in which
-        the element begins, and become those in which it ends.
+        Text that must not be translated belongs to the tag before it. ``scopes`` are the scopes at
+        the element's start; this function updates them to those at its end.
         """
         text, tags, opened, joined = "", list[Tag](), dict[str, int](), set[int]()
         left, left_at, text_end = "", -1, 0
@@ -177,7 +177,7 @@ class XmlDocument(Document):
                 first = opened.pop(key, len(tags)) if how == "close" else len(tags)
                 inner = (tags[n].kind == "alone" for n in range(first + 1, len(tags)))
                 if first <= left_at and tags[first].start >= text_end and all(inner):
-                    # A pair with nothing to translate in it is one tag.
+                    # A pair without translatable text is a single tag.
                     tags[first:], left_at = [Tag(tags[first].start, len(text))], first
                 else:
                     opened |= {key: len(tags)} if how == "open" else {}
@@ -191,7 +191,7 @@ class XmlDocument(Document):
         return Segment(text + left, place, tuple(tags))
 
     def _pieces(self, element: Element, scopes: Scopes) -> Iterator[tuple[str, What]]:
-        """Yield text without escapes, text that must not be translated, and tags as they stand."""
+        """Yield unescaped text, text that must not be translated, and tags, as in the file."""
         place = element.content
         for child in element.children:
             yield from self._texts(place, child.start, scopes)
@@ -222,7 +222,7 @@ class XmlDocument(Document):
 
 
 def _join_tags(tags: Sequence[Tag], places: Container[int]) -> list[Tag]:
-    """Return tags of which those that meet at certain places are one."""
+    """Join adjacent tags that meet at one of ``places``."""
     found: list[Tag] = []
     for tag in tags:
         if found and found[-1].end == tag.start and tag.start in places:
@@ -232,12 +232,12 @@ def _join_tags(tags: Sequence[Tag], places: Container[int]) -> list[Tag]:
 
 
 def write_text(segment: Segment, text: str) -> str:
-    """Return a translation as it stands in XML, with the segment's tags."""
+    """Return a translation in XML syntax, with the segment's tags."""
     return "".join(segment.change(text, lambda part: escape(part).replace("\r", "&#13;")))
 
 
 def _read_text(raw: str) -> Iterator[tuple[str, What]]:
-    """Yield text, and comments and the like as tags."""
+    """Yield text, and comments and similar markup as tags."""
     place = 0
     for match in _INNER.finditer(raw):
         yield _unescape(raw[place : match.start()]), "text"
@@ -248,7 +248,7 @@ def _read_text(raw: str) -> Iterator[tuple[str, What]]:
 
 
 def says_translate(element: Element) -> bool | None:
-    """Return whether an element says that its text is translated; None: it does not say."""
+    """Return whether an element says that its text is translated, or None if it does not say."""
     if element.attributes.get("mtype") == "protected":
         return False
     return {"yes": True, "no": False}.get(element.attributes.get("translate", ""))
@@ -270,7 +270,7 @@ def _unescape(raw: str) -> str:
 
 
 def _parse(text: str, name: str) -> Element:
-    """Return the outermost element of a file."""
+    """Return the root element of a file."""
     stack: list[Element] = []
     roots: list[Element] = []
     count = 0
@@ -286,10 +286,10 @@ def _parse(text: str, name: str) -> Element:
         if count > _MAX_ELEMENTS:
             raise make_error(f"more than {_MAX_ELEMENTS:,} elements; split the file")
         if len(stack) > MAX_DEPTH:
-            raise make_error(f"elements that are nested more than {MAX_DEPTH} deep")
+            raise make_error(f"elements are nested more than {MAX_DEPTH} deep")
         found = _START_TAG.match(text, parser.CurrentByteIndex)
         if found is None:
-            raise make_error(f"a tag of '{tag[:40]}' that cannot be read")
+            raise make_error(f"the tag of '{tag[:40]}' cannot be read")
         element = Element(tag, attributes, parser.CurrentLineNumber, found.start(), found.end())
         (stack[-1].children if stack else roots).append(element)
         stack.append(element)
@@ -305,8 +305,8 @@ def _parse(text: str, name: str) -> Element:
     parser.StartElementHandler = start
     parser.EndElementHandler = end
     try:
-        # A byte for each character, so that offsets are those of the text; no name or attribute
-        # that is looked for has other letters.
+        # Use one byte per character, so that offsets are the text's. No name or attribute that we
+        # look for has other letters.
         parser.Parse(re.sub(r"[^\x00-\x7f]", "x", text).encode(), True)
     except expat.ExpatError as error:
         raise make_error(f"invalid XML ({expat.ErrorString(error.code)})") from error

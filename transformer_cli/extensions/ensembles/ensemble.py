@@ -1,4 +1,4 @@
-"""Several models that are decoded as one."""
+"""Decodes with several models as one."""
 
 import math
 from collections.abc import Sequence
@@ -25,11 +25,11 @@ def add_models(
 ) -> Translator:
     """Return a translator that also decodes with the models of other runs.
 
-    ``run`` is the translator's; ``checkpoint`` is 'best', 'last' or 'average'. Settings of the
-    search stay the translator's.
+    ``run`` is the translator's run; ``checkpoint`` is 'best', 'last' or 'average'. The search
+    settings stay the translator's.
 
     Raises:
-        UsageError: the runs do not go together.
+        UsageError: the runs cannot be combined.
         ConfigError, RunError, TokenizerError, CheckpointError: something is missing or damaged.
     """
     engine = translator.engine
@@ -48,29 +48,29 @@ def _load(
     loaded = load_trained_model(other, checkpoint)
     if not have_same_tokenizers(RunDirectory(run).tokenizer, other.tokenizer):
         raise UsageError(
-            f"--ensemble {other.path}: its tokenizer is not that of {run}; runs of one "
-            "configuration that differ in seed or sizes have the same, and runs begun from them"
+            f"--ensemble {other.path}: its tokenizer differs from {run}'s; use runs of one config "
+            "with other seeds or sizes, or runs that start from such a run"
         )
     ours, theirs = translator.config.model, loaded.config.model
     if (ours.positions, ours.max_positions) != (theirs.positions, theirs.max_positions):
         raise UsageError(
-            f"--ensemble {other.path}: its model.positions or model.max_positions are not those "
-            f"of {run}"
+            f"--ensemble {other.path}: its model.positions or model.max_positions differ from "
+            f"those of {run}"
         )
     return loaded
 
 
 class Ensemble(Transformer):
-    """Predicts the mean of its models' next-token probabilities.
+    """A module that predicts the mean of its models' next-token probabilities.
 
-    It has the methods of a ``Transformer`` that search, losses and alignments call, but neither
-    embeddings nor layers. Its hidden states are those of its models, side by side, and its logits
-    are logarithms of the mean probabilities. The models have the same source and target ids; widths
-    may differ.
+    It has the methods of a ``Transformer`` that search, losses and alignments call, but no
+    embeddings or layers. Its hidden states are its models' hidden states, concatenated. Its logits
+    are the logarithms of the mean probabilities. The models have the same source and target ids;
+    their widths may differ.
     """
 
     def __init__(self, models: Sequence[Transformer]) -> None:
-        nn.Module.__init__(self)  # it has no weights
+        nn.Module.__init__(self)  # it has no weights of its own
         self.models = nn.ModuleList(models)
         self.pad_id = models[0].pad_id
         self.tgt_size = models[0].tgt_size
@@ -79,7 +79,7 @@ class Ensemble(Transformer):
     def hidden_states(
         self, src: Int[Tensor, "batch src"], tgt_in: Int[Tensor, "batch tgt"]
     ) -> Float[Tensor, "batch tgt widths"]:
-        """Return the decoders' outputs side by side."""
+        """Return the decoders' outputs, concatenated."""
         return torch.cat([model.hidden_states(src, tgt_in) for model in self._members()], dim=2)
 
     def init_state(self, src: Int[Tensor, "batch src"], beam_size: int = 1) -> "EnsembleState":
@@ -89,7 +89,7 @@ class Ensemble(Transformer):
     def step(
         self, tokens: Int[Tensor, "batch hypothesis"], state: DecoderState
     ) -> Float[Tensor, "batch hypothesis widths"]:
-        """Feed ``tokens`` and return the decoders' outputs; ``state`` advances by a position."""
+        """Feed ``tokens`` and return the decoders' outputs; advance ``state`` by one position."""
         assert isinstance(state, EnsembleState)
         members = zip(self._members(), state.states, strict=True)
         return torch.cat([model.step(tokens, of_model) for model, of_model in members], dim=2)
@@ -120,7 +120,7 @@ class EnsembleState(DecoderState):
         self.states = states
 
     def reorder(self, parents: Int[Tensor, "batch hypothesis"]) -> None:
-        """Let each hypothesis continue the one at place ``parents`` of the beam."""
+        """Make each hypothesis continue the hypothesis at position ``parents`` of the beam."""
         for state in self.states:
             state.reorder(parents)
 

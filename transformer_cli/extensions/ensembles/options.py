@@ -1,4 +1,4 @@
-"""The option of ``translate`` and ``evaluate`` that adds models to the one that is named."""
+"""The option of ``translate`` and ``evaluate`` that adds models to the run's model."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,20 +20,25 @@ _NAME = "--ensemble"
 
 @dataclass(frozen=True)
 class EnsembleOptions(ExtraOptions):
-    """Models that are decoded together with the run's."""
+    """The models to decode with, in addition to the run's."""
 
     heading = "Search"
     ensemble: Annotated[
         list[Path] | None,
-        option("RUN", "Decode with this run too; repeatable.", _NAME, marks=("run", "torch")),
+        option(
+            "RUN",
+            "Average the probabilities with those of another run; repeatable.",
+            _NAME,
+            marks=("run", "torch"),
+        ),
     ] = None
 
     def check(self, given: Any) -> None:
-        """Raise a UsageError if the checkpoint is a path, which can only be one run's."""
+        """Raise a UsageError if the checkpoint is a path, which belongs to one run only."""
         if self.ensemble and given.checkpoint not in ("best", "last", "average"):
             raise UsageError(
-                f"--checkpoint {given.checkpoint}: is of one run; with {_NAME}, name best, last "
-                "or average"
+                f"--checkpoint {given.checkpoint}: belongs to one run; with {_NAME}, use best, "
+                "last or average"
             )
 
     def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
@@ -47,11 +52,11 @@ class EnsembleOptions(ExtraOptions):
 
 @dataclass(frozen=True)
 class EvaluateEnsembleOptions(EnsembleOptions, EvaluateExtra):
-    """The same for ``evaluate``."""
+    """The same option for ``evaluate``."""
 
     heading = "Search and scores"
 
     def notes(self, given: EvaluateOptions, scored: ScoredText) -> "Notes | None":
-        """Return what notes the models, if several are decoded."""
+        """Return notes that name the other models, or None if there are none."""
         paths = [run.as_posix() for run in self.ensemble or ()]
         return report_entry.EnsembleNotes(paths) if paths else None

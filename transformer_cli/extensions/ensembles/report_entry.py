@@ -1,4 +1,4 @@
-"""What ``evaluate`` says of the models that are decoded with the run's."""
+"""The lines that ``evaluate`` adds about the other models of an ensemble."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,16 +7,16 @@ from transformer_cli.inference.translation import Notes
 
 
 class EnsembleNotes(Notes):
-    """Says in a report which models were decoded with the run's."""
+    """Adds the other models of an ensemble to a report."""
 
     def __init__(self, runs: list[str]) -> None:
         self._runs = runs
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The runs."""
+        """The other models' runs."""
         return {"ensemble": self._runs}
 
     def remarks(self) -> Iterator[str]:
-        """Yield a line that names them."""
+        """Yield a line that names the runs."""
         yield f"ensemble with {', '.join(self._runs)}"

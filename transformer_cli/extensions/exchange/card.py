@@ -13,12 +13,7 @@ import yaml
 from transformer_cli.base.packages import __version__
 from transformer_cli.base.text_files import write_text
 from transformer_cli.config.choices import DEFAULT_TOKENIZER, METRICS
-from transformer_cli.config.data_schema import (
-    DataSection,
-    FilePair,
-    FilesData,
-    ToyData,
-)
+from transformer_cli.config.data_schema import DataSection, FilePair, FilesData, ToyData
 from transformer_cli.config.schema import Config
 from transformer_cli.config.setting_tree import iter_leaves, join_keys
 from transformer_cli.evaluation.best_checkpoint import read_validated_by
@@ -41,7 +36,7 @@ _CARD = """\
 # {name}: translation from {src} to {tgt}
 
 An encoder-decoder Transformer of {parameters:,} parameters, {made}
-transformer-cli {version}. It translates text from {src} to {tgt}, one sentence a line.
+transformer-cli {version}. It translates text from {src} to {tgt}, one sentence per line.
 
 ## Use
 
@@ -56,19 +51,19 @@ Vocabulary: {entries}, tokenizer `{tokenizer}`.
 
 ## Settings
 
-Those that differ from transformer-cli's defaults.
+Settings that differ from transformer-cli's defaults:
 
 {settings}
 ## Limits
 
-It was trained on text of one kind and does worse on any other. Put one sentence on a line. Like any
-such model it may leave out, invent or distort what the source says: have a person check what
-matters.
+The model was trained on one kind of text and does worse on any other. Put one sentence on each
+line. Like all such models, it may omit, invent or distort parts of the source. Have a person check
+important text.
 
 ## Licence
 
-The licence of these weights is for those who publish them to choose: put it into the line `license`
-at the top of this file. {licence}
+If you publish these weights, choose their licence: put it into the line `license` at the top of
+this file. {licence}
 """
 
 Library = Literal["transformer-cli", "transformers", "ctranslate2"]
@@ -94,7 +89,7 @@ def write_card(
 ) -> None:
     """Write the card of an exported model into a directory; see ``model_card``.
 
-    ``use`` may have fields: the model's ``name``, ``src`` and ``tgt``, and those that are named.
+    ``use`` may have fields: the model's ``name``, ``src`` and ``tgt``, and the keys of ``named``.
     """
     config, name = trained.config, run.path.resolve().name
     src, tgt = trained.tokenizers.src.size, trained.tokenizers.tgt.size
@@ -115,7 +110,7 @@ def write_card(
 
 
 def _score(run: RunDirectory, trained: TrainedModel) -> ValidationScore | None:
-    """Return the validation scores of these weights; None: they were not validated."""
+    """Return the validation scores of these weights, or None if they were not validated."""
     begun = read_validated_by(run)
     for record in reversed(read_records(run.metrics)):
         is_of_these = trained.checkpoint.name == f"step-{record['step']:08d}"
@@ -143,7 +138,7 @@ def model_card(
 ) -> str:
     """Return the text of README.md: YAML front matter, then Markdown.
 
-    ``sizes`` are the sizes of the vocabularies, one if they are joint. ``use`` is Markdown.
+    ``sizes`` are the vocabulary sizes, one if the vocabulary is joint. ``use`` is Markdown.
     ``imported_from`` names the model that this one, or the run in ``init``, was imported from.
     """
     src, tgt = config.data.src_lang, config.data.tgt_lang
@@ -185,39 +180,37 @@ def _front_matter(config: Config, library: Library) -> dict[str, Any]:
 
 
 def _corpus(config: Config, imported_from: str | None) -> tuple[str, str]:
-    """Return a description of the training text, and what that means for a licence."""
+    """Return a description of the training text, and a note on its licence."""
     data = config.data
     origin = imported_from and _quote(imported_from)
-    licence = "Mind the licence of the text that it was trained on."
+    licence = "Respect the licence of the text that it was trained on."
     match data:
         case DataSection(kind="multi30k"):
             text = "Multi30k, task 1: 29,000 image captions (Elliott et al. 2016)."
             licence = (
                 "Multi30k is for non-commercial research and education, as its repository\n"
-                "says; respect that in what you choose."
+                "says; your choice must respect that."
             )
         case ToyData():
             text = "The toy captions of transformer-cli, made by a grammar: for trying things out."
             licence = "The training text is part of transformer-cli, under the MIT licence."
         case ImportedData():
             name = origin or "a model that was made elsewhere"
-            text = f"Imported from {name}: say here what that was trained on."
-            licence = "Mind the licence of the model that it was imported from."
+            text = f"Imported from {name}: describe its training text here."
+            licence = "Respect the licence of the model that it was imported from."
         case FilesData(train=FilePair(src=src, tgt=tgt)):
-            text = (
-                f"The lines of {_quote(src.name)} and {_quote(tgt.name)}: say here what they are."
-            )
+            text = f"The lines of {_quote(src.name)} and {_quote(tgt.name)}: describe them here."
         case CorpusData():
-            text = f"Pairs of {_list_sources(data.sources, '; ')}: say here what they are."
-            licence = "Mind the licences of the text that it was trained on."
+            text = f"Pairs of {_list_sources(data.sources, '; ')}: describe them here."
+            licence = "Respect the licences of the text that it was trained on."
         case _:
-            text = f"Text of the kind {_code(data.kind)}: say here what it is."
+            text = f"Text of the kind {_code(data.kind)}: describe it here."
     if added := added_sources(data):
         text += f"\nTraining text was added to it: {_list_sources(added.values(), ', ')}."
     if config.init is not None:
         text += f"\nTraining began from the weights of another run, {_quote(config.init.name)}"
         text += f", imported from {origin}." if origin else "."
-        licence += "\nMind the licence of the model that was imported, too." if origin else ""
+        licence += "\nRespect the licence of the imported model, too." if origin else ""
     return text + "\n", licence
 
 
@@ -228,8 +221,8 @@ def _list_sources(sources: Iterable[SourceConfig], separator: str) -> str:
 def _scores(score: ValidationScore | None, lowercase: bool) -> str:
     if score is None:
         return "Not measured yet: see `transformer-cli evaluate`.\n"
-    note = "\nIt writes lower case, so that cased BLEU is low.\n" if lowercase else ""
-    # This is no table, because signatures contain bars, which would end its cells.
+    note = "\nThe model writes lower case, so cased BLEU is low.\n" if lowercase else ""
+    # Use a list, because signatures contain bars, which would end a table's cells.
     listed = "".join(
         f"- {METRICS[name].label} {score.scores[name]:.2f} (`{signature}`)\n"
         for name, signature in describe_signatures(score.metrics).items()
@@ -251,7 +244,7 @@ def _settings(config: Config) -> str:
 
 
 def _quote(name: str) -> str:
-    """Return a name that may contain anything as Markdown that shows it as text."""
+    """Return a name, which may contain anything, as Markdown that shows it as text."""
     return name if re.fullmatch(r"[\w .,+-]+", name) else _code(name)
 
 
@@ -268,13 +261,13 @@ def _cell(value: object) -> str:
 
 
 def describe_signatures(metrics: Metrics) -> dict[str, str]:
-    """Return the signatures of metrics, also of a tokenizer that is not installed."""
+    """Return the signatures of metrics, even if their tokenizer is not installed."""
     try:
         by_name, shown = metrics.by_name(), metrics.tokenize
-    except RuntimeError:  # sacreBLEU's, of a missing package
+    except RuntimeError:  # sacreBLEU lacks a package
         shown = DEFAULT_TOKENIZER
         by_name = replace(metrics, tokenize=shown).by_name()
-    # Before it has scored anything, a metric has no signature.
+    # A metric has no signature before its first score.
     return {
         name: measure(metric, ["."], ["."], resample=False).signature.replace(
             f"|tok:{shown}|", f"|tok:{metrics.tokenize}|"

@@ -24,13 +24,13 @@ def export(
     run: options.Run,
     directory: Annotated[
         Path,
-        argument("DIR", "Where to write; new or empty."),
+        argument("DIR", "Output directory; must be new or empty."),
     ],
     format_: Annotated[
         str,
         option(
             "|".join(_FORMATS),
-            "Format.",
+            "Format to write.",
             "--format",
             autocompletion=lambda incomplete: [
                 name for name in _FORMATS if name.startswith(incomplete)
@@ -42,32 +42,31 @@ def export(
         Quantization | None,
         option(
             "TYPE",
-            "Type of the weights, as in int8; ctranslate2 only.  [default: float32]",
+            "Type of the weights, e.g. int8; only for ctranslate2.  [default: float32]",
         ),
     ] = None,
 ) -> None:
-    """Write a trained model in a format that other programs read.
+    """Write a trained model in a format for other programs.
 
-    ctranslate2 is for fast translation on CPUs and GPUs, onnx for ONNX Runtime, transformers for
-    programs that use Hugging Face's library, and hub for sharing with users of this program. DIR
-    contains everything needed for translation, with tokenizers and settings. It appears when it is
-    complete.
+    ctranslate2 is for CTranslate2, onnx for ONNX Runtime, transformers for Hugging Face's library,
+    and hub for sharing with users of this program. DIR contains the model, tokenizers and settings.
+    It is created only when the export is complete.
 
     \b
     Example:
       transformer-cli export runs/toy exported --format ctranslate2 --quantization int8
     """
     if (entry := registry.find(formats.INTERFACE, format_)) is None:
-        hint = did_you_mean(format_, _FORMATS) or f"there are {', '.join(_FORMATS)}"
+        hint = did_you_mean(format_, _FORMATS) or f"use one of {', '.join(_FORMATS)}"
         raise UsageError(f"--format {format_}: no such format is installed; {hint}")
     facts = entry.facts
     if quantization is not None and "quantization" not in facts:
         raise UsageError(
-            f"--quantization {quantization}: {format_} has no such choice; leave it out, "
+            f"--quantization {quantization}: {format_} does not support it; leave it out, "
             "or use --format ctranslate2"
         )
     check_new(directory, "DIR", runs=[run])
-    if "package" in facts:  # before the work
+    if "package" in facts:  # fail before the work
         import_extra(facts["package"], facts.get("extra"), f"--format {format_}")
     source, target = directories.RunDirectory(run), directory.resolve()
     with writing.claim(target):

@@ -21,22 +21,21 @@ def import_(
     source: Annotated[
         str,
         argument(
-            "SOURCE", "Directory of a model of transformers, or its name on the Hugging Face Hub."
+            "SOURCE", "Directory of a transformers model, or its name on the Hugging Face Hub."
         ),
     ],
-    run: Annotated[Path, argument("RUN", "Run directory to write.")],
+    run: Annotated[Path, argument("RUN", "Run directory to create.")],
     revision: Annotated[
         str | None, option("REV", "Branch, tag or commit on the Hub.  [default: main]")
     ] = None,
     src_lang: Annotated[str | None, option("CODE", Language.format("Source"))] = None,
     tgt_lang: Annotated[str | None, option("CODE", Language.format("Target"))] = None,
 ) -> None:
-    """Make a run of a Marian model of transformers, such as OPUS-MT's.
+    """Turn a Marian model in transformers' format, such as one from OPUS-MT, into a run.
 
-    The run can be evaluated, compared and exported like any other, and translates. To train it
-    further, write a configuration with base: RUN/config.yaml, init: RUN and a data section. This
-    does not need transformers, and never runs code that comes with a model. RUN appears when it is
-    complete.
+    You can use the run like any other. To train it further, write a config with base:
+    RUN/config.yaml, init: RUN and a data section. No code that comes with the model is run. RUN
+    is created only when the import is complete.
 
     \b
     Example:
@@ -48,7 +47,7 @@ def import_(
     if is_on_hub:
         directory = forms.fetch(source, revision, forms.SETTINGS)
         commit = directory.name
-        log(f"{source}: commit {commit}; --revision {commit} gets the same again")
+        log(f"{source}: commit {commit}; to get it again, use --revision {commit}")
     files = forms.ModelFiles(directory)
     form = forms.read_form(files)
     path = directory.resolve()
@@ -76,18 +75,18 @@ def _check_source(source: str, revision: str | None) -> bool:
         raise UsageError(f"{source}: is a file; name its directory")
     if not forms.HUB_NAME.fullmatch(source):
         raise UsageError(
-            f"{source}: there is no such directory; name one, or a model of the Hugging Face "
-            "Hub, as in Helsinki-NLP/opus-mt-de-en"
+            f"{source}: there is no such directory; name one, or a model on the Hugging Face "
+            "Hub, for example Helsinki-NLP/opus-mt-de-en"
         )
     return True
 
 
 def _check_run(run: Path, source: Path) -> None:
-    """Check that a run can be made; its parent directories may be missing."""
+    """Check that the run can be created; its parent directories may be missing."""
     parent = next(path for path in run.absolute().parents if os.path.lexists(path))
     if not parent.is_dir():
-        raise UsageError(f"{run}: {parent} is no directory; give another name")
+        raise UsageError(f"{run}: {parent} is not a directory; give another name")
     if parent == run.absolute().parent:
         check_new(run, "RUN")
     if source.is_dir() and run.resolve().is_relative_to(source.resolve()):
-        raise UsageError(f"{run}: lies in {source}, the model's directory; give a place elsewhere")
+        raise UsageError(f"{run}: is inside {source}, the model's directory; choose another place")

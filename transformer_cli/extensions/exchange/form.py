@@ -1,4 +1,4 @@
-"""A model of transformers: its files, which are not trusted, its settings and its languages."""
+"""A transformers model: its files, which are not trusted, its settings and its languages."""
 
 import hashlib
 import json
@@ -15,8 +15,9 @@ from transformer_cli.base.errors import TransformerCliError, UsageError
 from transformer_cli.base.locations import open_regular
 from transformer_cli.base.packages import import_extra
 from transformer_cli.config.choices import HIGHEST_PENALTY, LARGEST_BEAM
+from transformer_cli.config.decoding_schema import DecodingConfig
 from transformer_cli.config.languages import normalize_language
-from transformer_cli.config.schema import DecodingConfig, ModelConfig
+from transformer_cli.config.schema import ModelConfig
 from transformer_cli.config.sections import DropoutRate, Layers, Width
 from transformer_cli.config.setting_tree import describe_value, shorten
 from transformer_cli.extensions.exchange import hub_model
@@ -28,21 +29,23 @@ SETTINGS = (CONFIG, GENERATION, TOKENIZER_CONFIG)
 
 
 class ImportedModelError(TransformerCliError):
-    """A model of another program that is missing, damaged, or has a form that ours cannot have."""
+    """A missing or damaged model of another program, or one that ours cannot express."""
 
 
 TOKENIZER_FILES = ("source.spm", "target.spm", "vocab.json", "target_vocab.json")
 SAFETENSORS, TORCH = "model.safetensors", "pytorch_model.bin"
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")  # of a model
 
-# In bytes, ten times the largest of OPUS-MT.
+# In bytes; ten times the size of OPUS-MT's largest file.
 _MAX_JSON_SIZE = 1 << 26
 _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
-# Our length penalty divides by ((5 + length) / 6) ** alpha (Wu et al. 2016), transformers' by
-# length ** penalty. No number makes them equal for all lengths; at this one, in tokens with EOS,
-# their slopes are equal.
+# Our length penalty divides by ((5 + length) / 6) ** alpha (Wu et al. 2016); transformers divides
+# by length ** penalty. No value makes them equal for all lengths. At this length, in tokens with
+# EOS, their slopes are equal.
 _TYPICAL_LENGTH = 15
 PENALTY_SLOPE = _TYPICAL_LENGTH / (5 + _TYPICAL_LENGTH)
+NOT_SHARED = {"beam_size", "length_penalty", "batch_tokens", "max_length_ratio"}
+"""Search settings that transformers lacks or defines otherwise; all others have equal keys."""
 _OPUS_NAME = re.compile(r"opus-mt-(?:.+-)?([a-z]{2,3})-([a-z]{2,3})")
 
 
@@ -50,7 +53,7 @@ _OPUS_NAME = re.compile(r"opus-mt-(?:.+-)?([a-z]{2,3})-([a-z]{2,3})")
 
 
 class ModelFiles:
-    """The files of a model's directory, and the SHA-256 of those that were read."""
+    """The files of a model's directory, and the SHA-256 of the files that were read."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -61,7 +64,7 @@ class ModelFiles:
             self._roots.append(directory.resolve().parent.parent / "blobs")
 
     def has(self, name: str) -> bool:
-        """Return whether anything has this name."""
+        """Return whether a file, directory or link has this name."""
         return os.path.lexists(self.directory / name)
 
     def read_json(self, name: str) -> dict[str, Any]:
@@ -77,7 +80,7 @@ class ModelFiles:
     def read(self, name: str, max_size: int) -> bytes:
         """Return the bytes of a file in the directory, and record their SHA-256."""
         path = self.directory / name
-        target = Path(os.path.realpath(path))  # resolve() raises other errors at links in a loop
+        target = Path(os.path.realpath(path))  # resolve() raises other errors for looping links
         if not any(target.is_relative_to(root) for root in self._roots):
             raise self.error(name, "is a link to a file elsewhere; copy it into the directory")
         try:
@@ -89,9 +92,9 @@ class ModelFiles:
         except OSError as error:
             raise self.error(name, f"cannot be read ({error.strerror})") from error
         if data.startswith(_LFS_POINTER):
-            raise self.error(name, "is a pointer of Git LFS; get the file with: git lfs pull")
+            raise self.error(name, "is a Git LFS pointer; get the file with: git lfs pull")
         if len(data) != size:
-            raise self.error(name, "changes while it is read; import again")
+            raise self.error(name, "changed while it was read; import again")
         self.sha256[name] = hashlib.sha256(data).hexdigest()
         return data
 
@@ -105,21 +108,21 @@ class ModelFiles:
 
 def fetch(name: str, revision: str | None, files: Sequence[str]) -> Path:
     """Fetch files of a model into the Hub's cache; return the directory, named by the commit."""
-    what = f"{name} (no directory here, so a name on the Hugging Face Hub)"
+    what = f"{name} (no such directory exists, so a name on the Hugging Face Hub)"
     hub = import_extra("huggingface_hub", "hub", what)
     try:
         return Path(hub.snapshot_download(name, revision=revision, allow_patterns=list(files)))
     except Exception as error:  # of many kinds: network, Hub or disk
         offline = (ConnectionError, TimeoutError, hub.errors.LocalEntryNotFoundError)
         is_offline = isinstance(error, offline)
-        problem = "cannot be reached" if is_offline else "does not give it"
+        problem = "cannot be reached" if is_offline else "returned an error"
         cause: BaseException = error
         # The first error is the most specific.
         while is_offline and (earlier := cause.__cause__ or cause.__context__):
             cause = earlier
         reason = shorten(" ".join(str(cause).split()), 200) or type(cause).__name__
         raise ImportedModelError(
-            f"{name}: no such directory here, and the Hugging Face Hub {problem} ({reason})"
+            f"{name}: no such directory exists, and the Hugging Face Hub {problem} ({reason})"
         ) from None
 
 
@@ -127,7 +130,7 @@ def fetch(name: str, revision: str | None, files: Sequence[str]) -> Path:
 
 
 class _Keys(BaseModel):
-    """Keys of transformers' JSON files, which also have others."""
+    """Keys of transformers' JSON files, which may have other keys too."""
 
     model_config = ConfigDict(strict=True, frozen=True, validate_default=True, allow_inf_nan=False)
 
@@ -154,9 +157,11 @@ class TokenizerKeys(_Keys):
 
 
 class ModelForm(_Keys):
-    """A model's sizes, settings and special ids, by our names."""
+    """A model's sizes, settings and special ids, under our names."""
 
     tokenizer: TokenizerKeys
+    search: dict[str, Any] = {}
+    """All keys; ``decoding`` uses the keys that are also our settings."""
     type: Literal["marian", "pegasus"] = Field(alias="model_type")
     src_size: int = Field(alias="vocab_size")
     own_tgt_size: int | None = Field(None, alias="decoder_vocab_size")
@@ -178,7 +183,7 @@ class ModelForm(_Keys):
     length_penalty: Annotated[float, Field(ge=0, le=HIGHEST_PENALTY * PENALTY_SLOPE)] | None = None
 
     # Our models always have these values. Some keys are from older versions of transformers.
-    scale_embedding: Literal[True]  # required, as the default of transformers is not to scale
+    scale_embedding: Literal[True]  # required, because transformers does not scale by default
     is_encoder_decoder: Literal[True] = True
     normalize_embedding: Literal[False] = False
     static_position_embeddings: Literal[True] = True
@@ -198,7 +203,7 @@ class ModelForm(_Keys):
         }.items():
             value = getattr(self, key)
             if value is not None and value != needed:
-                here = f"in our models, such a {self.type} has {describe_value(needed)}"
+                here = f"our models need {describe_value(needed)} for the type {self.type}"
                 raise ValueError(f"{key}: found {describe_value(value)}; {here}")
         return self
 
@@ -219,29 +224,32 @@ class ModelForm(_Keys):
     @property
     def decoding(self) -> DecodingConfig:
         """The search settings nearest to transformers'; see docs/extensions/exchange.md."""
-        if self.beam_size is None or self.beam_size == 1:  # the penalty is only a default then
-            return DecodingConfig()
-        penalty = 1.0 if self.length_penalty is None else self.length_penalty
-        alpha = round(penalty / PENALTY_SLOPE, 3)
-        return DecodingConfig(beam_size=self.beam_size, length_penalty=alpha)
+        shared = DecodingConfig.model_fields.keys() - NOT_SHARED
+        ours = {key: self.search[key] for key in shared if self.search.get(key) is not None}
+        if self.beam_size is not None and self.beam_size > 1:  # else the penalty is only a default
+            penalty = 1.0 if self.length_penalty is None else self.length_penalty
+            alpha = round(penalty / PENALTY_SLOPE, 3)
+            ours |= {"beam_size": self.beam_size, "length_penalty": alpha}
+        return DecodingConfig(**ours)
 
 
 def read_form(files: ModelFiles) -> ModelForm:
-    """Read a model's form; an ImportedModelError names a key that our models cannot have."""
+    """Read a model's settings; raise ImportedModelError for one that our models do not support."""
     if files.has(MARK):
-        raise ImportedModelError(f"{files.directory}: is a run of transformer-cli already; use it")
+        raise ImportedModelError(f"{files.directory}: is already a transformer-cli run; use it")
     if not files.has(CONFIG):
-        problem = f"has no {CONFIG}, so it is no model of transformers"
+        problem = f"has no {CONFIG}, so it is not a transformers model"
         raise ImportedModelError(f"{files.directory}: {problem}")
     config, generation, tokenizer = (
         files.read_json(name) if files.has(name) else {} for name in SETTINGS
     )
     if config.get("model_type") == hub_model.MODEL_TYPE:
-        problem = "is in the layout of export --format hub; use it as it is"
+        problem = "was exported with --format hub; use it directly, without import"
         raise ImportedModelError(f"{files.directory}: {problem}")
     try:
-        form = ModelForm.model_validate({**config, **generation, "tokenizer": tokenizer})
-        form.model  # noqa: B018, as its settings may not fit together
+        merged = {**config, **generation}
+        form = ModelForm.model_validate({**merged, "tokenizer": tokenizer, "search": merged})
+        form.model, form.decoding  # noqa: B018, check that the settings fit together
     except ValidationError as error:
         first = error.errors()[0]
     else:
@@ -259,9 +267,9 @@ def read_form(files: ModelFiles) -> ModelForm:
 def find_languages(
     src: str | None, tgt: str | None, tokenizer: TokenizerKeys, name: str
 ) -> tuple[str, str]:
-    """Return a model's source and target language; UsageError: nothing tells them.
+    """Return a model's source and target language; raise UsageError if they are unknown.
 
-    They are those of options, or else of the tokenizer's file or of a name, as 'opus-mt-de-en'.
+    They come from the options, or else from the tokenizer's file or a name like 'opus-mt-de-en'.
     """
     opus = _OPUS_NAME.fullmatch(PurePath(name).name)
     found: list[str] = []
@@ -271,10 +279,10 @@ def find_languages(
         (2, "--tgt-lang", tgt, tokenizer.target_lang),
     ):
         if given is not None and normalize_language(given) is None:
-            raise UsageError(f"{option} {given}: is no language's code; give one as in 'de'")
+            raise UsageError(f"{option} {given}: is not a language code; give one such as 'de'")
         names = filter(None, (given, told, opus and opus[side]))
         code = next(filter(None, (normalize_language(str(name)) for name in names)), None)
         (found if code else missing).append(code or f"{option} CODE")
     if missing:
-        raise UsageError(f"{name}: does not tell its languages; give them: {' '.join(missing)}")
+        raise UsageError(f"{name}: its languages are unknown; give them: {' '.join(missing)}")
     return found[0], found[1]

@@ -1,4 +1,4 @@
-"""The formats that a trained model is exported to: what each can express, and how it is written.
+"""The formats for exporting a trained model: what each can express, and how it is written.
 
 A format is an entry of the interface "export format" in an extension's manifest. Its facts:
 
@@ -7,8 +7,8 @@ A format is an entry of the interface "export format" in an extension's manifest
 - ``package``: the module that the writer needs, and ``extra``, which installs it,
 - ``quantization``: the default type of the weights, which the writer also takes; without it, there
   is no choice,
-- ``values``: the settings of ``model`` that the reader can compute with, if not all, as in
-  ``norm: pre, post; tying: all``,
+- ``values``: the settings of ``model`` that the reader supports, if not all, as in ``norm: pre,
+  post; tying: all``,
 - ``check``: a function (config, tokenizers) that raises a UsageError for anything else that the
   reader lacks.
 """
@@ -30,13 +30,13 @@ INTERFACE = "export format"
 
 
 def check_expressible(entry: registry.Entry, config: Config, tokenizers: Tokenizers) -> None:
-    """Raise a UsageError, which says what to change, if a format's reader has no such model."""
+    """Raise a UsageError with the fix if a format's reader does not support the model."""
     for part in filter(None, entry.facts.get("values", "").split("; ")):
         key, _, values = part.partition(": ")
         value = getattr(config.model, key)
         if value not in values.split(", "):
             known = " or ".join(values.rsplit(", ", 1))
-            problem = f"{entry.facts['reader']} has no such model; train with {known}"
+            problem = f"{entry.facts['reader']} does not support it; train with {known}"
             raise UsageError(f"--format {entry.name}: model.{key}: {value}: {problem}")
     if "check" in entry.facts:
         entry.load("check")(config, tokenizers)
@@ -46,7 +46,7 @@ def check_expressible(entry: registry.Entry, config: Config, tokenizers: Tokeniz
 
 
 def write_tokenizer(run: RunDirectory, directory: Path) -> Path:
-    """Write a run's tokenizers below an exported model; return their directory."""
+    """Write a run's tokenizers into an exported model; return their directory."""
     tokenizer = directory / run.tokenizer.name
     tokenizer.mkdir()
     copy_tokenizers(run.tokenizer, load_manifest(run.tokenizer).learned_from, tokenizer)

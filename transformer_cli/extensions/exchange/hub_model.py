@@ -1,9 +1,9 @@
 """The layout of a model exported for the Hugging Face Hub.
 
-The directory holds
+The directory contains
 
 - ``config.json``: the kind of model, the settings of its run, and the SHA-256 of the weights and of
-  tokenizer.json, which has those of the tokenizers' other files,
+  tokenizer.json, which has the SHA-256 of the tokenizers' other files,
 - ``model.safetensors``: the weights,
 - ``tokenizer/``: the tokenizers, as in a run,
 - ``README.md``: the model card, for people.
@@ -33,7 +33,7 @@ _POINTER = b"version https://git-lfs.github.com/spec/"
 
 
 class FileHashes(BaseModel):
-    """SHA-256 of the weights, and of the file that has those of all tokenizer files."""
+    """The SHA-256 of the weights, and of the file that records those of all tokenizer files."""
 
     model_config = ConfigDict(strict=True)
 
@@ -62,7 +62,7 @@ class HubModel:
         return read_hub_config(self.path)[1]
 
     def open_weights(self) -> Checkpoint:
-        """Return the weights as a checkpoint; check that they belong to the tokenizer here."""
+        """Return the weights as a checkpoint; check that they belong to this tokenizer."""
         config, tokenizer = read_hub_config(self.path)[0], self.path / TOKENIZER
         if fingerprint(tokenizer) != config.sha256.tokenizer:
             raise CheckpointError(
@@ -74,11 +74,10 @@ class HubModel:
 def read_hub_config(directory: Path) -> tuple[HubConfig, Config]:
     """Read config.json; return its keys and the run's settings."""
     for path in (directory / MODEL, *sorted((directory / TOKENIZER).glob("*"))):
-        with suppress(OSError), open_regular(path) as file:  # an error is reported when it is read
+        with suppress(OSError), open_regular(path) as file:  # reading it later reports the error
             if file.read(len(_POINTER)) == _POINTER:
                 raise RunError(
-                    f"{path}: Git LFS has left only a pointer to this file; get it with: git lfs "
-                    "pull"
+                    f"{path}: is only a Git LFS pointer; get the file with: git lfs pull"
                 )
     path = directory / CONFIG
     try:
@@ -90,25 +89,25 @@ def read_hub_config(directory: Path) -> tuple[HubConfig, Config]:
     root = parse(text, str(path))
     settings, found = find_node(root, ("settings",)), values(root)
     keys = found if settings is None and isinstance(found, dict) else {}
-    # Both exports have our version, but the type in this one is another program's.
+    # Both exports record our version, but only the Hub format has our model_type.
     if "transformer_cli_version" in keys and keys.get("model_type") != MODEL_TYPE:
         raise RunError(
-            f"{directory}: is exported for transformers; name the run that it was exported from"
+            f"{directory}: was exported for transformers; name the run that it was exported from"
         )
     if keys.get("model_type") == "marian":
         raise RunError(
-            f"{directory}: is a model of transformers, not a run; make a run of it with: "
+            f"{directory}: is a transformers model, not a run; import it with: "
             f"transformer-cli import {directory} RUN"
         )
     if settings is None or not isinstance(settings.value, dict):
-        raise RunError(f"{path}: has no settings: not a model that transformer-cli has exported")
+        raise RunError(f"{path}: has no settings, so transformer-cli did not export this model")
     try:
         hub_config = HubConfig.model_validate(found)
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
         raise RunError(
-            f"{path}: {key}: {first['msg']}; this is no model of transformer-cli's, or one of a "
-            "later version's"
+            f"{path}: {key}: {first['msg']}; the model is from another program, or "
+            "from a later version of transformer-cli"
         ) from error
     return hub_config, validate_as(Config, settings)

@@ -1,6 +1,6 @@
-"""What a run that ``import`` has made has: no text, and import.json.
+"""The data kind of a run made by ``import``: it has no text, but import.json.
 
-That says what it was imported from; later runs take it over from their ``init``.
+import.json names the imported model; later runs copy it from the run in their ``init``.
 """
 
 from pathlib import Path
@@ -14,7 +14,7 @@ IMPORT = "import.json"
 
 
 class ImportedKind(CorpusKind[ImportedData]):
-    """No text."""
+    """A kind of data without text."""
 
     def split_names(self) -> list[str]:
         return []
@@ -24,7 +24,7 @@ class ImportedKind(CorpusKind[ImportedData]):
 
 
 def find_import_source(run: Path) -> str | None:
-    """Return the name of the model that a run was imported from, or began with; None: neither."""
+    """Return the name of the model that a run was imported from or began with, else None."""
     match read_json(run / IMPORT):
         case {"source": str() as source, "revision": revision}:
             # A directory's path is private.

@@ -1,4 +1,4 @@
-"""What this extension adds, as plain data; formats.py says what the facts of a format mean."""
+"""The features that this extension adds, as plain data; formats.py explains a format's facts."""
 
 api = 1
 needs = ("corpora", "ctranslate2", "tokenizers")
@@ -22,7 +22,7 @@ provides = {
             "reader": "ONNX Runtime",
             "package": "onnx",
             "extra": "export",
-            "values": "norm_kind: layernorm",  # torch's exporter knows no other
+            "values": "norm_kind: layernorm",  # torch's exporter supports no other
         },
         "transformers": {
             "load": "to_transformers:write_transformers",

@@ -1,8 +1,8 @@
-"""Marian models' tokenizers: two SentencePiece models over tables of ids.
+"""Marian models' tokenizers: two SentencePiece models with tables of ids.
 
-SentencePiece splits text into pieces, and a table of its own, which may be both sides', has their
-ids. transformers' MarianTokenizer gives the same pieces, but takes text with spaces between '>>'
-and '<<' for a language code, too.
+SentencePiece splits text into pieces. Their ids come from Marian's own tables: one per side, or
+one for both. transformers' MarianTokenizer gives the same pieces, except that it takes text with
+spaces between '>>' and '<<' for a language code, too.
 """
 
 import re
@@ -23,7 +23,7 @@ _CODE = re.compile(r">>\S+?<<")
 
 
 class MarianTokenizer(SentencePieceTokenizer):
-    """Lines as ids of subwords; a language code such as '>>fra<<' before a line is one.
+    """A tokenizer of lines into subwords; a language code such as '>>fra<<' before a line is one.
 
     Pieces of the model that ``vocabulary`` lacks are unknown.
     """
@@ -34,7 +34,7 @@ class MarianTokenizer(SentencePieceTokenizer):
         self.size = len(vocabulary)
 
     def _check_specials(self, source: Path) -> None:
-        """Accept any: the model's own ids are not used."""
+        """Accept any model, because its own ids are not used."""
 
     def token(self, number: int) -> str:
         return self.vocabulary.tokens[number]
@@ -42,21 +42,21 @@ class MarianTokenizer(SentencePieceTokenizer):
     def encode(self, line: str) -> list[int]:
         found = _CODE.match(line)
         code, text = (found[0], line[found.end() :]) if found else ("", line)
-        # By their text, not their ids: a character that this side's model does not know may be a
-        # piece of the other's.
+        # Compare text, not ids: a character that this side's model does not know may be a piece of
+        # the other side's model.
         pieces = self._processor.encode(text, out_type=str)
         return [self.vocabulary.id(piece) for piece in ([code] if code else []) + pieces]
 
     def _decode(self, ids: Sequence[int]) -> str:
         shown = [self.token(n) for n in ids if n not in (BOS_ID, EOS_ID, PAD_ID)]
-        # Pieces of the other side's model keep their sign for a space.
+        # Pieces of the other side's model keep their mark for a space.
         return str(self._processor.decode_pieces(shown)).replace("▁", " ").strip()
 
 
 class Manifest(TokenizerManifest):
-    """The manifest of SentencePiece models and tables of ids, one a side or one for both.
+    """The manifest of SentencePiece models and tables of ids, one per side or one for both.
 
-    Line n, from 0, of a table is the piece of id n in the run.
+    Line n of a table, counted from 0, is the piece of id n in the run.
     """
 
     kind: Literal["marian"] = "marian"
@@ -70,8 +70,8 @@ class Manifest(TokenizerManifest):
     @classmethod
     def learn(cls, config: MarianConfig, text: TrainingText, directory: Path) -> NoReturn:
         raise ConfigError(
-            "tokenizer.kind marian: such tokenizers are not learned, they come with the run of an "
-            "imported model; name it with init, or choose another kind"
+            "tokenizer.kind marian: this tokenizer cannot be learned; it comes with the run of an "
+            "imported model; name that run with init, or choose another kind"
         )
 
 
@@ -86,9 +86,9 @@ def write_tokenizers(
     source_sha256: str,
     directory: Path,
 ) -> None:
-    """Write models and tables, of both sides or joint ones, and their manifest.
+    """Write the models and tables, one per side or joint, and their manifest.
 
-    ``source_sha256`` is recorded in the place of the training text's, which nobody knows.
+    ``source_sha256`` is recorded instead of the training text's, which is unknown.
     """
     manifest = Manifest.write(models.items(), directory, False, source_sha256)
     for side, vocabulary in vocabularies.items():

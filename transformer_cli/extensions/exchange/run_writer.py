@@ -1,4 +1,4 @@
-"""Write an imported model as a run: its tokenizers, by the ids of a run, and its weights."""
+"""Writes an imported model as a run: its tokenizers, with a run's ids, and its weights."""
 
 import json
 import re
@@ -30,7 +30,7 @@ from transformer_cli.text.sentencepiece import open_model
 from transformer_cli.text.tokenizer import Side, fingerprint
 from transformer_cli.text.words import Vocabulary
 
-# Probability 0 in float32, beside any logits of a model.
+# Gives probability 0 in float32 next to any logits of a model.
 _NEVER = -100.0
 
 
@@ -43,9 +43,9 @@ def write_run(
     run: Path,
     log: Callable[[str], object],
 ) -> None:
-    """Write a model of transformers as a run, which appears whole or not at all.
+    """Write a transformers model as a run, which appears complete or not at all.
 
-    ``source`` is the model's directory, or its name on the Hub, of which ``revision`` is a commit.
+    ``source`` is the model's directory, or its name on the Hub, where ``revision`` is a commit.
     """
     models, tables = _read_tokenizers(files, form)
     tensors = read_tensors(files, form, log)
@@ -63,11 +63,11 @@ def write_run(
     src, tgt = tables.values() if len(tables) == 2 else [tables["joint"]] * 2
     weights = take_rows(from_transformers(tensors, model), src.rows, tgt.rows)
     if tgt.copies_start:
-        # Another token's row: the softmax must not count it twice.
+        # BOS is a copy of another token's row, so the softmax must not count it twice.
         weights["output.bias"][BOS_ID] = _NEVER
     record = {"format": 1, "source": source, "revision": revision, "sha256": files.sha256}
     record["version"] = __version__
-    # Stands for the training text: the same model has the same fingerprint.
+    # Replaces the training text's checksum: the same model has the same fingerprint.
     sums = sum_json(files.sha256)
     vocabularies = {side: table.vocabulary for side, table in tables.items()}
     run.parent.mkdir(parents=True, exist_ok=True)
@@ -86,11 +86,11 @@ def write_run(
 
 _MODELS: dict[Side, str] = {"src": "source.spm", "tgt": "target.spm"}
 _TABLE, _TGT_TABLE = "vocab.json", "target_vocab.json"
-# In bytes, as for other tokenizers' files.
+# In bytes; the same limit as for other tokenizers' files.
 _MAX_MODEL_SIZE = 1 << 28
-# Line breaks end a piece in our files, and halves of surrogate pairs cannot be written.
+# In our files, line breaks end a piece, and surrogates cannot be written.
 _UNUSABLE = re.compile(r"[\n\ud800-\udfff]")
-# What is for starting outputs only, if a model has it.
+# Tokens that only start outputs, if a model has one.
 _START = (SPECIALS[BOS_ID], "<s>")
 
 
@@ -105,14 +105,14 @@ class _Table(NamedTuple):
 def _read_tokenizers(
     files: ModelFiles, form: ModelForm
 ) -> tuple[dict[Side, bytes], dict[Side, _Table]]:
-    """Read and check a model's SentencePiece models and tables, of each side or joint ones."""
+    """Read and check a model's SentencePiece models and tables, one per side or joint."""
     for name in (*_MODELS.values(), _TABLE):
         if not files.has(name):
             needed = f"{', '.join(_MODELS.values())} and {_TABLE}"
             raise files.error(name, f"missing; only Marian's tokenizer can be imported: {needed}")
     models = {side: files.read(name, _MAX_MODEL_SIZE) for side, name in _MODELS.items()}
     for side, name in _MODELS.items():
-        open_model(models[side], files.directory / name, "fetch it again")  # whether it can be used
+        open_model(models[side], files.directory / name, "fetch it again")  # check that it works
     if form.tokenizer.separate_vocabs:
         src = _read_table(files, _TABLE, form, form.src_size, is_tgt=False)
         tgt = _read_table(files, _TGT_TABLE, form, form.tgt_size, is_tgt=True)
@@ -128,14 +128,14 @@ def _read_tokenizers(
 
 
 def _read_table(files: ModelFiles, name: str, form: ModelForm, size: int, is_tgt: bool) -> _Table:
-    """Read the table of ids of an embedding of ``size`` rows; outputs are made of a target's."""
+    """Read the ids of an embedding of ``size`` rows; outputs consist of the target's ids."""
     ids = files.read_json(name)
     pieces = _by_id(files, name, ids, size)
     keys = form.tokenizer
     for key in ("unk_token", "eos_token", "pad_token"):
         token = getattr(keys, key)
         if token not in ids:
-            raise files.error(name, f"has no {token!r}, which is the {key} of {TOKENIZER_CONFIG}")
+            raise files.error(name, f"lacks {token!r}, the {key} of {TOKENIZER_CONFIG}")
     unk, eos, pad = (ids[token] for token in (keys.unk_token, keys.eos_token, keys.pad_token))
     start = next((ids[token] for token in _START if token in ids), pad)
     if is_tgt:
@@ -144,9 +144,9 @@ def _read_table(files: ModelFiles, name: str, form: ModelForm, size: int, is_tgt
                 piece = f"{pieces[own]!r} is {own}"
                 raise files.error(name, f"{piece}, but the model's {key}_token_id is {of_model}")
         if form.start_id not in pieces:
-            raise files.error(name, f"has no decoder_start_token_id {form.start_id}")
+            raise files.error(name, f"lacks the decoder_start_token_id {form.start_id}")
         start = form.start_id
-    # Text may have other tokens, which keep a row of their own then.
+    # If text may contain the start token, it keeps its own row.
     bos = start if pieces[start] in _START else None
     try:
         id_map = IdMap(SpecialIds(unk=unk, bos=bos, eos=eos, pad=pad), pieces)
@@ -156,14 +156,14 @@ def _read_table(files: ModelFiles, name: str, form: ModelForm, size: int, is_tgt
     ordinary = [pieces[row] for row in rows[len(SPECIALS) :]]
     for piece in ordinary:
         if not piece or piece in SPECIALS or _UNUSABLE.search(piece):
-            rule = f"is Unicode text, has no line break, and is none of {', '.join(SPECIALS)}"
-            problem = f"the piece {piece[:60]!r} cannot be imported: one is not empty, {rule}"
+            rule = f"must be text without line breaks, not empty or {' or '.join(SPECIALS)}"
+            problem = f"the piece {piece[:60]!r} cannot be imported: a piece {rule}"
             raise files.error(name, problem)
     return _Table(Vocabulary(ordinary), rows, copies_start=bos is None)
 
 
 def _by_id(files: ModelFiles, name: str, ids: Mapping[str, Any], size: int) -> dict[int, str]:
-    """Return the pieces by their ids, which are the numbers of the model's rows."""
+    """Return the pieces by id, which is also the number of the model's row."""
     if len(ids) != size:
         problem = f"has {len(ids):,} pieces, but the model has {size:,} rows for them"
         raise files.error(name, problem)
@@ -171,6 +171,6 @@ def _by_id(files: ModelFiles, name: str, ids: Mapping[str, Any], size: int) -> d
     for piece, number in ids.items():
         if type(number) is not int or not 0 <= number < size or number in pieces:
             shown = f"{piece[:60]!r} has the id {str(number)[:60]}"
-            raise files.error(name, f"{shown}; ids are 0 to {size - 1}, each once")
+            raise files.error(name, f"{shown}; ids must be 0 to {size - 1}, each once")
         pieces[number] = piece
     return pieces

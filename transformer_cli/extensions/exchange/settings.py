@@ -8,13 +8,13 @@ from transformer_cli.config.tokenizer_schema import TokenizerSection
 
 
 class ImportedData(DataSection):
-    """No text: the languages of a model that ``import`` has made a run of."""
+    """An imported model: its languages, and no text."""
 
     kind: Literal["imported"]
 
 
 class MarianConfig(TokenizerSection):
-    """A Marian model's tokenizers, as ``import`` found them: SentencePiece over tables of ids."""
+    """The tokenizers of an imported Marian model: SentencePiece models and tables of ids."""
 
     kind: Literal["marian"]
     joint: bool = setting(True, "one table of ids for both sides")

@@ -1,4 +1,4 @@
-"""Export a model for CTranslate2."""
+"""Exports a model for CTranslate2."""
 
 from pathlib import Path
 
@@ -43,7 +43,7 @@ def write_ctranslate2(
     run: RunDirectory, trained: TrainedModel, directory: Path, quantization: Quantization
 ) -> None:
     """Write the model, its tokenizers, its settings and a card into an empty directory."""
-    # Who searches it with CTranslate2 alone does not know the tags.
+    # Users of CTranslate2 alone do not know the tags.
     never_written = trained.tokenizers.tgt.source_ids
     write_model(trained, quantization, directory, never_written=never_written)
     write_sums(directory)
@@ -53,7 +53,7 @@ def write_ctranslate2(
     config = trained.config.tokenizer
     use = _USE_OURS
     has_models = config.kind in ("sentencepiece", "sentencepiece_file")
-    if has_models and not trained.tokenizers.reserved:  # others need this program
+    if has_models and not trained.tokenizers.reserved:  # otherwise users need this program
         use = _USE + (_LOWERCASED if config.lowercase else "") + use
     named = {"src_model": models[0], "tgt_model": models[1]}
     write_card(run, trained, directory, "ctranslate2", use, **named)

@@ -1,4 +1,4 @@
-"""Export a model in the layout of the Hugging Face Hub; see ``hub_model.py``."""
+"""Exports a model in the layout of the Hugging Face Hub; see ``hub_model.py``."""
 
 from pathlib import Path
 from typing import Any
@@ -31,18 +31,18 @@ From Python:
     translator = Translator.load("{name}")
     translations = translator.translate(["..."])
 
-The files are checked by their SHA-256, which config.json and tokenizer/tokenizer.json hold.
-config.json has all settings.
+The SHA-256 of the files are in config.json and tokenizer/tokenizer.json, and are checked on
+reading. config.json has all settings.
 """
 
 
 def write_hub(run: RunDirectory, trained: TrainedModel, directory: Path) -> None:
     """Write the model, its tokenizers, its settings and a model card into an empty directory."""
     if run.exported:
-        raise UsageError(f"{run.path}: has been exported to this format; copy the directory")
+        raise UsageError(f"{run.path}: already has this format; copy the directory")
     tokenizer = write_tokenizer(run, directory)
-    # The header's format is what other readers of the Hub look for. A file that safetensors itself
-    # writes may be read by nobody else.
+    # Other readers of the Hub look for the format in the header. safetensors may make a file that
+    # it writes itself readable by its owner only.
     (directory / MODEL).write_bytes(save(weights_of(trained.model), metadata={"format": "pt"}))
     sums = hub_model.FileHashes(weights=sha256(directory / MODEL), tokenizer=fingerprint(tokenizer))
     config = {
@@ -67,7 +67,7 @@ def write_hub(run: RunDirectory, trained: TrainedModel, directory: Path) -> None
 
 
 def _without_paths(setting: Any) -> Any:
-    """Return the settings without paths, which are private, and without sums of fetched files."""
+    """Return the settings without private paths and without checksums of fetched files."""
     match setting:
         case Path():
             return setting.name

@@ -1,7 +1,7 @@
-"""A trained model in ONNX, for ONNX Runtime and its kin: an encoder, and one step of a decoder.
+"""Exports a trained model to ONNX as two graphs: an encoder, and one step of a decoder.
 
-Both are traced through the model's own functions. What a decoder keeps between its steps goes in
-and out: ONNX has no state.
+Both are traced from the model's own functions. ONNX has no state, so the values that a decoder
+keeps between steps are inputs and outputs.
 """
 
 import copy
@@ -34,13 +34,13 @@ from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 ENCODER, DECODER, DESCRIPTION = "encoder.onnx", "decoder_step.onnx", "onnx.json"
 OPSET = 18
 SRC_POSITIONS = LONGEST_SOURCE + 1
-"""Sinusoids that the encoder gets: the longest source, and its EOS."""
+"""Rows of the encoder's sinusoids: the longest source and its EOS."""
 TGT_POSITIONS = 2 * LONGEST_SOURCE + 10
-"""Sinusoids that the decoder gets: with the usual settings, the longest output of that source."""
+"""Rows of the decoder's sinusoids: the longest output of that source, with the usual settings."""
 
 
 Tensors = dict[str, list[Any]]
-"""By name: the type and the shape of what goes into a graph, or comes out."""
+"""The type and shape of a graph's inputs or outputs, by name."""
 
 
 def write_onnx(run: RunDirectory, trained: TrainedModel, directory: Path) -> None:
@@ -67,7 +67,7 @@ def write_onnx(run: RunDirectory, trained: TrainedModel, directory: Path) -> Non
 
 
 def _signatures(model: Transformer) -> dict[str, tuple[Tensors, Tensors]]:
-    """Return what goes into each graph, and what comes out."""
+    """Return the inputs and outputs of each graph."""
     attention = cast("DecoderLayer", model.decoder[0]).self_attention
     heads = attention.num_heads
 
@@ -97,7 +97,7 @@ def _write_graph(
         for name, (_, *shape) in (inputs | outputs).items()
     }
     with torch.inference_mode(), warnings.catch_warnings():
-        # Torch's newer exporter, which it recommends, takes fifty times as long, and says so.
+        # Torch warns in favour of its newer exporter, which takes fifty times as long.
         warnings.simplefilter("ignore")
         torch.onnx.export(
             module.eval(),
@@ -136,25 +136,25 @@ class _DecoderStep(nn.Module):
             for at in range(0, 2 * layers, 2)
         ]
         state = DecoderState(src_mask, caches, beam_size=1, position=past[0].size(2))
-        # Without the axis of hypotheses, the output layer takes its weights as they lie: in a tied
-        # model they are written once.
+        # Without the axis of hypotheses, the output layer uses its weights without a transpose, so
+        # a tied model writes them only once.
         logits = self.model.logits(self.model.step(tokens, state)[:, 0])
         present = [kv[:, :, :, 0] for cache in caches for kv in (cache.keys, cache.values)]
         return logits, *present
 
 
 class _GivenCache(LayerCache):
-    """What went in, longer by one position: it is not written to in place."""
+    """A cache that concatenates the new position to its inputs instead of writing in place."""
 
     def write(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        # With a beam of one hypothesis, the axis of positions is the one of hypotheses as well.
+        # With a beam of one, the axis of positions is also the axis of hypotheses.
         self.keys = torch.cat((self.keys, keys[:, :, :, None]), dim=2)
         self.values = torch.cat((self.values, values[:, :, :, None]), dim=2)
         return self.keys[:, :, :, 0], self.values[:, :, :, 0]
 
 
 class _Positions(nn.Module):
-    """A table that does not grow."""
+    """A table of positions that does not grow."""
 
     def __init__(self, table: Tensor) -> None:
         super().__init__()
@@ -166,14 +166,14 @@ class _Positions(nn.Module):
 
 
 class _Attention(MultiHeadAttention):
-    """Always torch's own attention: which one is faster here may not be so elsewhere."""
+    """Always uses torch's attention, because the fastest choice here may not be so elsewhere."""
 
     def _use_unfused(self, queries: Tensor) -> bool:
         return False
 
 
 class _TorchLinear(FusedLinear):
-    """Always ``F.linear``, the operator that torch's exporters support."""
+    """Always uses ``F.linear``, the operator that torch's exporters support."""
 
     def __call__(self, x: Tensor, relu: bool = False) -> Tensor:
         y = nn.functional.linear(x, *self._weights())
@@ -195,13 +195,13 @@ def _traceable(model: Transformer) -> Transformer:
 
 def _fix_positions(embedding: Embedding, length: int) -> None:
     table = embedding.positions.table
-    if not isinstance(table, nn.Parameter):  # learned ones have their end
+    if not isinstance(table, nn.Parameter):  # learned tables have a fixed length
         table = sinusoids(length, table.size(1))
     embedding.positions = _Positions(table.detach())  # type: ignore[assignment]
 
 
 def _description(trained: TrainedModel, model: Transformer) -> dict[str, Any]:
-    """Return what a program needs beside graphs and tokenizers; for onnx.json."""
+    """Return what a program needs besides graphs and tokenizers, for onnx.json."""
     decoding, data, tokenizers = trained.config.decoding, trained.config.data, trained.tokenizers
     sides = {"src": tokenizers.src, "tgt": tokenizers.tgt}
     reserved = {name: side.reserved_ids for name, side in sides.items()}
@@ -222,7 +222,7 @@ def _description(trained: TrainedModel, model: Transformer) -> dict[str, Any]:
             **decoding.model_dump(exclude={"batch_tokens"}),
             "max_length_extra": 10,
         },
-        # Of the source, EOS included, and of the output.
+        # Maximum lengths of the source, including EOS, and of the output.
         "longest": {side: part.positions.table.size(0) for side, part in embeddings.items()},
     }
 

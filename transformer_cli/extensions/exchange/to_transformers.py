@@ -1,4 +1,4 @@
-"""A trained model as a directory that transformers reads: MarianMTModel or Pegasus."""
+"""Exports a trained model as a directory that transformers reads: MarianMTModel or Pegasus."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ from transformer_cli.base.packages import __version__
 from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.config.schema import Config
 from transformer_cli.extensions.exchange.card import write_card
-from transformer_cli.extensions.exchange.form import PENALTY_SLOPE
+from transformer_cli.extensions.exchange.form import NOT_SHARED, PENALTY_SLOPE
 from transformer_cli.extensions.exchange.formats import write_json
 from transformer_cli.extensions.exchange.weights import MODEL_TYPES, to_transformers
 from transformer_cli.model.transformer import sinusoids, weights_of
@@ -26,13 +26,13 @@ from transformer_cli.text.protocol import (
 
 _ARCHITECTURES = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration"}
 _POSITIONS = 2 * LONGEST_SOURCE + 10
-"""Rows of the sinusoids: with the usual settings, the longest output."""
+"""Rows of the sinusoids: the longest output, with the usual settings."""
 _SPECIAL_IDS = {
     "bos_token_id": BOS_ID,
     "eos_token_id": EOS_ID,
     "pad_token_id": PAD_ID,
     "decoder_start_token_id": BOS_ID,
-    "forced_eos_token_id": None,  # their default: 0 or 1
+    "forced_eos_token_id": None,  # the default is 0 or 1
 }
 
 _USE = """\
@@ -60,7 +60,7 @@ def write_transformers(run: RunDirectory, trained: TrainedModel, directory: Path
     config, tokenizers = trained.config, trained.tokenizers
     weights = to_transformers(weights_of(trained.model), config.model)
     if config.model.norm == "pre":
-        # Pegasus does not compute its tables of positions when it is loaded.
+        # Pegasus does not compute its position tables when it is loaded.
         halves = sinusoids(_POSITIONS, config.model.d_model).view(_POSITIONS, -1, 2)
         for stack in ("encoder", "decoder"):
             table = halves.transpose(1, 2).flatten(1)
@@ -75,23 +75,21 @@ def write_transformers(run: RunDirectory, trained: TrainedModel, directory: Path
 
 
 def check_transformers(config: Config, tokenizers: Tokenizers) -> None:
-    """Refuse by a UsageError tokenizers and embeddings that transformers has not."""
+    """Raise a UsageError for tokenizers and embeddings that transformers does not have."""
     model, sides = config.model, (tokenizers.src, tokenizers.tgt)
     obstacles = {
         **{
             f"{setting}: MarianTokenizer has no reserved tokens; {advice}": True
             for setting, advice in tokenizers.reserved.values()
         },
-        f"tokenizer.kind: {config.tokenizer.kind}: MarianTokenizer has SentencePiece models only; "
+        f"tokenizer.kind: {config.tokenizer.kind}: MarianTokenizer supports only SentencePiece; "
         "train with sentencepiece": any(side.sentencepiece_model is None for side in sides),
         "tokenizer.lowercase: true: MarianTokenizer does not lowercase; train with "
         "false": config.tokenizer.lowercase,
         f"tokenizer: its SentencePiece model has a piece spelled like one of {SPECIALS}; train "
         "with another model": any(len(_vocabulary(side)) < side.size for side in sides),
-        f"model.tying: {model.tying}: Pegasus, the model with norm: pre, has one embedding for "
-        "all; train with tying: all, or with norm: post": (
-            model.norm == "pre" and model.tying != "all"
-        ),
+        f"model.tying: {model.tying}: Pegasus, the model with norm: pre, ties all embeddings; "
+        "train with tying: all, or with norm: post": (model.norm == "pre" and model.tying != "all"),
     }
     for obstacle, is_there in obstacles.items():
         if is_there:
@@ -131,16 +129,17 @@ def _model_config(config: Config, tokenizers: Tokenizers) -> dict[str, Any]:
 
 
 def _generation_config(config: Config, beam_options: dict[str, Any]) -> dict[str, Any]:
-    """Return the content of generation_config.json, which ``generate`` takes its defaults from."""
+    """Return the content of generation_config.json, which has the defaults of ``generate``."""
     decoding = config.decoding
     longest = int(config.training.max_length * decoding.max_length_ratio) + 10
     return {
         **_SPECIAL_IDS,
         "suppress_tokens": [UNK_ID, BOS_ID, PAD_ID],
-        "max_length": min(longest, _POSITIONS) + 1,  # BOS counts there
+        "max_length": min(longest, _POSITIONS) + 1,  # this length includes BOS
         "num_beams": decoding.beam_size,
-        # With a beam of 1 they would have no effect, and transformers would say so each time.
+        # With a beam of 1 they would have no effect, and transformers would warn each time.
         **(beam_options if decoding.beam_size > 1 else {}),
+        **decoding.model_dump(exclude=NOT_SHARED, exclude_defaults=True),
     }
 
 
@@ -164,13 +163,13 @@ def _write_tokenizers(config: Config, tokenizers: Tokenizers, directory: Path) -
         "eos_token": eos,
         "pad_token": pad,
         "separate_vocabs": not is_joint,
-        "model_max_length": LONGEST_SOURCE + 1,  # EOS counts there
-        "split_special_tokens": True,  # text that spells '<PAD>' is text
+        "model_max_length": LONGEST_SOURCE + 1,  # this length includes EOS
+        "split_special_tokens": True,  # '<PAD>' in text stays text
         "clean_up_tokenization_spaces": False,
     }
     write_json(directory / "tokenizer_config.json", settings)
 
 
 def _vocabulary(tokenizer: Tokenizer) -> dict[str, int]:
-    """Return ids by token; of two that look alike, the last one."""
+    """Return ids by token; if two tokens look alike, the last one counts."""
     return {tokenizer.token(number): number for number in range(tokenizer.size)}

@@ -1,7 +1,7 @@
-"""Turns a file of ``torch.save`` into safetensors, in a process of its own.
+"""Converts a file of ``torch.save`` to safetensors, in its own process.
 
-``torch.load`` with ``weights_only`` runs no code of the file's, but a kilobyte can make it take any
-amount of memory and time. Here both are limited, and what goes wrong ends this process alone.
+``torch.load`` with ``weights_only`` runs no code from the file, but even a small file can make it
+take any amount of memory and time. This process limits both, and an error ends only this process.
 """
 
 import pickle
@@ -14,15 +14,15 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-TOO_MUCH = "would take more memory or time than its weights do"
+TOO_MUCH = "would take more memory or time than its weights need"
 _MAX_SECONDS = 600
 _NAME = re.compile(r"GLOBAL ([\w.]+)")
 
 
 def main() -> None:
-    """Read a file from stdin and write OUT, with MAX_BYTES of memory more; print what is wrong."""
+    """Read a file from stdin and write OUT with at most MAX_BYTES more memory; print any error."""
     out, max_bytes = sys.argv[1], int(sys.argv[2])
-    if sys.platform != "win32":  # it has no such limits
+    if sys.platform != "win32":  # Windows has no such limits
         limit(max_bytes)
     try:
         tensors = torch.load(sys.stdin.buffer, "cpu", weights_only=True)
@@ -30,7 +30,7 @@ def main() -> None:
             isinstance(name, str) and isinstance(tensor, Tensor) for name, tensor in tensors.items()
         ):
             raise TypeError("is not a table of tensors by name")
-        # They share no memory then.
+        # Cloned tensors share no memory, as safetensors requires.
         save_file(
             {name: tensor.detach().contiguous().clone() for name, tensor in tensors.items()}, out
         )
@@ -40,27 +40,27 @@ def main() -> None:
 
 
 def limit(max_bytes: int) -> None:
-    """Limit memory, beside what this process has, its time, and the file that it writes."""
+    """Limit additional memory, CPU time, and the size of the output file."""
     import resource
 
     address_space = psutil.Process().memory_info().vms + max_bytes
-    with suppress(ValueError, OSError):  # macOS refuses some
+    with suppress(ValueError, OSError):  # macOS refuses some limits
         resource.setrlimit(resource.RLIMIT_AS, (address_space, address_space))
     resource.setrlimit(resource.RLIMIT_FSIZE, (max_bytes, max_bytes))
     resource.setrlimit(resource.RLIMIT_CPU, (_MAX_SECONDS, _MAX_SECONDS))
 
 
 def describe(error: Exception) -> str:
-    """Return what is wrong with the file, in one line."""
+    """Return the problem with the file, in one line."""
     reason = " ".join(str(error).split())
     if isinstance(error, MemoryError) or "allocate memory" in reason:
         return TOO_MUCH
     if isinstance(error, pickle.UnpicklingError) and (match := _NAME.search(reason)):
         return (
-            "is not only weights: to read it, code in it would have to be run "
+            "contains code, not only weights: reading it would run that code "
             f"({match[1][:80]!r}); ask for a model.safetensors"
         )
-    return f"is damaged, or no file of weights ({reason[:100]})"
+    return f"is damaged, or not a file of weights ({reason[:100]})"
 
 
 if __name__ == "__main__":

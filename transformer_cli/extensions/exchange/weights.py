@@ -1,11 +1,11 @@
-"""Weights by the names of transformers and by ours; reading a file of weights, with checks.
+"""Converts weights between transformers' names and ours; reads and checks files of weights.
 
-MarianMTModel and PegasusForConditionalGeneration have the same parts as our model. They differ
-from it and from each other in these points:
+MarianMTModel and PegasusForConditionalGeneration have the same parts as our model. They differ from
+it and from each other in these points:
 
 - Marian normalises after each sublayer, Pegasus before it.
-- In both, the first half of a position's vector has all sines and the second half all cosines;
-  they alternate in the paper and here. So all weights that read or write the residual stream are
+- In both, the first half of a position's vector has all sines and the second half all cosines. In
+  the paper and here, they alternate. So all weights that read or write the residual stream are
   permuted along d_model, which changes logits only by rounding.
 - The output layer's bias is called ``final_logits_bias``, and is a row.
 """
@@ -34,9 +34,9 @@ from transformer_cli.extensions.exchange.form import (
 )
 from transformer_cli.model.transformer import build_shapes, sinusoids, weights_of
 
-# ``model_type`` in transformers' config.json, by where the model normalises.
+# ``model_type`` in transformers' config.json, by the place of the normalisation.
 MODEL_TYPES = {"post": "marian", "pre": "pegasus"}
-# Which axes of a tensor are d_model, the residual stream.
+# The axes of a tensor that are d_model, the residual stream.
 Axes = tuple[int, ...]
 _ATTENTION = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
 _FEED_FORWARD = {"inner": "fc1", "outer": "fc2"}
@@ -48,19 +48,19 @@ EMBEDDINGS = {
     _TGT: "model.decoder.embed_tokens.weight",
     _OUTPUT: "lm_head.weight",
 }
-# In bytes, of a file without the weights: names, and the table of positions.
+# In bytes: the part of a file besides the weights, which is names and tables of positions.
 _MAX_REST = 1 << 27
-# In bytes, of all names, types and shapes, which take up to 30 times as much memory.
+# In bytes: all names, types and shapes, which take up to 30 times as much memory.
 _MAX_HEADER = 1 << 23
 _POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
 _FLOATS = {torch.float64, torch.float32, torch.float16, torch.bfloat16}
-# A file may lack these, because others of its tensors replace them.
+# A file may lack these because other tensors in it replace them.
 _OPTIONAL = {*EMBEDDINGS.values(), SHARED, BIAS_ROW}
 Shapes = dict[str, tuple[int, ...]]
 
 
 def to_transformers(weights: Mapping[str, Tensor], config: ModelConfig) -> dict[str, Tensor]:
-    """Return the weights of ``weights_of`` by transformers' names, tied ones once."""
+    """Return the weights of ``weights_of`` by transformers' names, with tied ones only once."""
     # Even columns first: sines, then cosines.
     order = torch.arange(config.d_model).view(-1, 2).T.flatten()
     named = {theirs: _permute(weights[ours], axes, order) for ours, theirs, axes in _pairs(config)}
@@ -72,11 +72,12 @@ def to_transformers(weights: Mapping[str, Tensor], config: ModelConfig) -> dict[
 
 
 def from_transformers(tensors: Mapping[str, Tensor], config: ModelConfig) -> dict[str, Tensor]:
-    """Return transformers' weights by our names, tied ones once; a KeyError names a missing one.
+    """Return transformers' weights by our names, with tied ones only once.
 
-    A missing ``final_logits_bias`` is zero, and missing embeddings are the shared ones.
+    A missing ``final_logits_bias`` counts as zero, and missing embeddings as the shared one. A
+    KeyError names any other missing tensor.
     """
-    order = torch.arange(config.d_model).view(2, -1).T.flatten()  # sines and cosines by turns
+    order = torch.arange(config.d_model).view(2, -1).T.flatten()  # alternates sines and cosines
     weights = {
         ours: _permute(tensors[theirs], axes, order) for ours, theirs, axes in _pairs(config)
     }
@@ -101,7 +102,7 @@ def take_rows(
 
 
 def find_embedding(tensors: Mapping[str, Tensor], name: str) -> Tensor:
-    """Return the tensor of one of our three embeddings, by its own name or the shared one's."""
+    """Return the tensor of one of our three embeddings, under its own name or the shared name."""
     own = tensors.get(EMBEDDINGS[name])
     if own is None and name == _OUTPUT:
         own = tensors.get(EMBEDDINGS[_TGT])
@@ -109,7 +110,7 @@ def find_embedding(tensors: Mapping[str, Tensor], name: str) -> Tensor:
 
 
 def find_tying(tensors: Mapping[str, Tensor]) -> Literal["none", "output", "all"]:
-    """Return which embeddings are equal, whatever their names in the file."""
+    """Return which embeddings are equal, regardless of their names in the file."""
     src, tgt, output = (find_embedding(tensors, name) for name in (_SRC, _TGT, _OUTPUT))
     if not torch.equal(tgt, output):
         return "none"
@@ -117,7 +118,7 @@ def find_tying(tensors: Mapping[str, Tensor]) -> Literal["none", "output", "all"
 
 
 def _pairs(config: ModelConfig) -> Iterator[tuple[str, str, Axes]]:
-    """Yield (our name, theirs, axes along d_model) of all tensors but embeddings and output."""
+    """Yield (our name, theirs, axes along d_model) for all tensors but embeddings and output."""
     self_attention = {"self_attention": "self_attn"}
     attentions = {**self_attention, "cross_attention": "encoder_attn"}
     for stack, layers, parts in (
@@ -145,7 +146,7 @@ def _sublayers(
 
 
 def _layer(ours: str, theirs: str, writes_stream: bool = True) -> Iterator[tuple[str, str, Axes]]:
-    """Yield a norm, or a layer that reads the residual stream or writes it; of shape (out, in)."""
+    """Yield a norm, or a layer of shape (out, in) that reads or writes the residual stream."""
     yield f"{ours}.weight", f"{theirs}.weight", (0,) if writes_stream else (1,)
     yield f"{ours}.bias", f"{theirs}.bias", (0,) if writes_stream else ()
 
@@ -164,7 +165,7 @@ def read_tensors(
 ) -> dict[str, Tensor]:
     """Read and check a model's tensors, in float32; ``log`` gets a note about a PyTorch file."""
     shapes = _find_shapes(form)
-    # A file larger than any such model is refused before it takes memory.
+    # Refuse a file larger than any such model before it takes memory.
     max_size = 8 * sum(map(prod, shapes.values())) + _MAX_REST
     if files.has(SAFETENSORS):
         name, data = SAFETENSORS, files.read(SAFETENSORS, max_size)
@@ -172,7 +173,7 @@ def read_tensors(
         log(f"{TORCH}: read without running code, as tensors only")
         name, data = TORCH, _convert(files, max_size)
     else:
-        problem = f"missing; a model has it, or {TORCH}; save one in parts as one with transformers"
+        problem = f"missing, as is {TORCH}; if the weights are split, merge them with transformers"
         raise files.error(SAFETENSORS, problem)
     tensors = _load(files, name, data, shapes)
     needed = shapes.keys() - _OPTIONAL
@@ -184,8 +185,8 @@ def read_tensors(
         if (table := tensors.pop(positions, None)) is not None:
             ours = sinusoids(*table.shape)
             halves = torch.cat((ours[:, ::2], ours[:, 1::2]), dim=1)
-            if not torch.allclose(halves, table, atol=2e-3):  # they may be of half precision
-                problem = f"{positions}: is no table of sinusoids; our models have no other"
+            if not torch.allclose(halves, table, atol=2e-3):  # the table may have half precision
+                problem = f"{positions}: is not a table of sinusoids, which our models need"
                 raise files.error(CONFIG, problem)
     return tensors
 
@@ -200,7 +201,7 @@ def _find_shapes(form: ModelForm) -> Shapes:
 
 
 def _convert(files: ModelFiles, max_size: int) -> bytes:
-    """Convert a file of torch.save to safetensors in another process; return its bytes."""
+    """Convert a file from torch.save to safetensors in another process; return its bytes."""
     with (
         tempfile.TemporaryFile() as file,
         tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory,
@@ -214,7 +215,7 @@ def _convert(files: ModelFiles, max_size: int) -> bytes:
         done = subprocess.run(
             command, stdin=file, capture_output=True, text=True, env=environment(), check=False
         )
-        if done.returncode:  # negative if a limit has ended it
+        if done.returncode:  # negative if a limit has ended the process
             raise files.error(TORCH, done.stdout.strip() or torch_child.TOO_MUCH)
         return out.read_bytes()
 
@@ -232,16 +233,16 @@ def _load(files: ModelFiles, name: str, data: bytes, shapes: Shapes) -> dict[str
     for key, tensor in sorted(tensors.items()):
         shape, width = tuple(tensor.shape), shapes[SHARED][1]
         expected = shapes.get(key)
-        if key in _POSITIONS:  # of any number, but no more than comparing them has memory for
+        if key in _POSITIONS:  # any number of rows, if there is memory to compare them
             rows = shape[0] if shape else 0
             expected = (min(max(1, rows), _MAX_REST // 16 // width), width)
         if expected is None:
             raise files.error(name, f"has the tensor {key[:80]!r}, which our models do not have")
         if shape != expected:
-            problem = f"{key} has the shape {str(shape)[:60]}, which is {expected} by {CONFIG}"
+            problem = f"{key} has the shape {str(shape)[:60]}, but {CONFIG} says {expected}"
             raise files.error(name, problem)
         if tensor.dtype not in _FLOATS:
             raise files.error(name, f"{key} has the type {tensor.dtype}, not float32")
         if not tensor.isfinite().all():
-            raise files.error(name, f"{key} has values that are infinite or no number")
+            raise files.error(name, f"{key} has infinite or NaN values")
     return {key: tensor.float() for key, tensor in tensors.items()}

@@ -1,8 +1,8 @@
-"""A command of this program as a process of its own, which ends with its starter.
+"""Runs a command of this program in its own process, which ends when its starter ends.
 
-The starter runs this module, and holds the other end of its stdin. When the starter dies, whatever
-the reason, the pipe is closed, and this process ends at once; what it was writing is whole or not
-there.
+The starter runs this module, and holds the other end of its stdin. When the starter dies for any
+reason, the pipe closes, and this process ends at once. A file that it was writing is then complete
+or missing.
 """
 
 import os
@@ -15,7 +15,7 @@ from typing import Any
 
 from transformer_cli.base.child import PACKAGE, PYTHON, environment
 
-# A child is of the package that started it, which may lie where nothing is searched any more.
+# The child must use the package that started it, which may not be on the child's search path.
 _RUN = f"""\
 import importlib.util, runpy, sys
 spec = importlib.util.spec_from_file_location({PACKAGE.name!r}, {str(PACKAGE / "__init__.py")!r})
@@ -23,10 +23,10 @@ package = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(package)
 runpy.run_module("transformer_cli.extensions.experiments.child", run_name="__main__")
 """
-CHILD = (*PYTHON, "-c", _RUN)  # starts a command, given its words
+CHILD = (*PYTHON, "-c", _RUN)  # starts a command; append its arguments
 
-_APART: dict[str, Any]  # options of Popen by which a process is no part of its starter's Ctrl-C
-_STOP: int  # the signal that asks it to stop
+_APART: dict[str, Any]  # options of Popen that protect a process from its starter's Ctrl-C
+_STOP: int  # the signal that asks a process to stop
 if sys.platform == "win32":
     from subprocess import CREATE_NEW_PROCESS_GROUP
 
@@ -38,9 +38,9 @@ else:
 def start(
     arguments: Sequence[str], stdout: int, stderr: int, variables: Mapping[str, str], lock: int
 ) -> "subprocess.Popen[bytes]":
-    """Start a command of transformer-cli, given descriptors of its output.
+    """Start a command of transformer-cli; its output goes to the given descriptors.
 
-    It keeps ``lock`` open, the descriptor of a directory's lock, so that the directory stays locked
+    It keeps ``lock`` open, the descriptor of a directory's lock. So the directory stays locked
     until the command has ended, even if this process ends first.
     """
     return subprocess.Popen(
@@ -72,7 +72,7 @@ def main() -> None:
 
 
 def _end_with_starter() -> None:
-    # Not sys.stdin, whose lock would be held while the interpreter shuts down.
+    # Do not use sys.stdin, whose lock would be held while the interpreter shuts down.
     while os.read(0, 1):
         pass
     os._exit(143)

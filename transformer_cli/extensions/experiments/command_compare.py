@@ -1,4 +1,4 @@
-"""``transformer-cli compare``, and its tables: of runs, and of groups of runs."""
+"""``transformer-cli compare``, and its tables of runs and of groups of runs."""
 
 import json as json_format
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,29 +28,27 @@ with lazy_imports():
 if TYPE_CHECKING:
     from transformer_cli.evaluation.scores import Metrics
 
-_WIDTH = 100  # columns that tables keep within, unless names alone are wider
+_WIDTH = 100  # columns that tables fit into, unless the names alone are wider
 _NARROWEST = 12
-Entry = Mapping[str, Any]  # what JSON has of a run, or of a group of runs
+Entry = Mapping[str, Any]  # a run or a group of runs, as in the JSON output
 Runs = Annotated[
     list[Path],
     argument(
         "RUN",
-        "Run directories; or groups of runs that differ in their seeds: a directory of runs, "
-        "a pattern in quotes ('runs/a-*'), or a sweep's directory.",
+        "Run directories. For several seeds each: directories of runs, or quoted patterns "
+        "('runs/a-*').",
     ),
 ]
 Splits = Annotated[
     list[str] | None,
     option(
         "[RUN:]NAME",
-        "Split of all runs' corpus, or of one run's: RUN:NAME; once for each text.  "
-        "[default: the first test of the first run with text]",
+        "Split of the runs' corpus, or RUN:NAME for a split of one run's corpus; repeatable.  "
+        "[default: the first test split]",
         "--split",
     ),
 ]
-Checkpoint = Annotated[
-    Literal["best", "last", "average"], option(None, "Checkpoint of each run, which has its own.")
-]
+Checkpoint = Annotated[Literal["best", "last", "average"], option(None, "Checkpoint of each run.")]
 
 
 def compare(
@@ -65,13 +63,13 @@ def compare(
 ) -> None:
     """Compare trained models: scores on the same text, costs, and the settings that differ.
 
-    A run's BLEU is tested against the first run's by paired bootstrap resampling: p is how likely
-    chance alone makes such a difference. Below 0.05 is mostly taken for a real one, of these two
-    trainings; another seed is another training.
+    Each run's BLEU is tested against the first run's by paired bootstrap resampling: p is the
+    probability of such a difference by chance. The result applies only to these particular
+    runs, because results vary by seed.
 
-    Groups have several seeds: mean and deviation over seeds, and a test of the difference from the
-    first group over seeds and sentences together, corrected by Holm's method if there are more. It
-    says what to expect of other seeds and other sentences.
+    For groups of runs with several seeds, you get the mean and standard deviation over the
+    seeds, and a test over both seeds and sentences, with Holm's correction for more than two
+    groups.
 
     \b
     Example:
@@ -79,7 +77,7 @@ def compare(
       transformer-cli compare 'runs/small-*' 'runs/large-*'
 
     \b
-    An adapted model on the old text and the new one:
+    Compare an adapted model with the original on the old and the new text:
       transformer-cli compare runs/old runs/new --split runs/old:test --split runs/new:test
     """
     with options.prefix_errors("compare: "):
@@ -91,7 +89,8 @@ def compare(
     devices.use_threads(threads)
     torch_device = devices.choose_device(device)
     torch_precision = devices.choose_precision(precision, torch_device)
-    compute = loading.ComputeOptions("auto", device, precision, threads, beam_size)
+    search = {"beam_size": beam_size}
+    compute = loading.ComputeOptions("auto", device, precision, threads, search)
     reports = [
         {
             "split": name,
@@ -117,7 +116,7 @@ def _compare_on(
 ) -> dict[str, Any]:
     """Translate a text with each run, and report the scores of the groups, or of the runs.
 
-    Pairs that none of them has seen in training are scored by themselves too.
+    Pairs that none of the runs has seen in training are also scored by themselves.
     """
     seen = [seen_pairs.find_seen([run.directory for run in group.runs], text) for group in compared]
     translations = [[_translate(run, text, compute) for run in group.runs] for group in compared]
@@ -159,7 +158,7 @@ def _translate(
     run: "compared_runs.ComparedRun", text: "corpus.ParallelText", compute: "loading.ComputeOptions"
 ) -> list[str]:
     translator = loading.load_translator(run.directory, str(run.checkpoint), compute)
-    translator = translator.with_search(run.config.decoding.beam_size)
+    translator = translator.with_search(**compute.search)
     with bar(len(text), run.name, " sentences") as sentences:
         return translator.translate(
             text.src,
@@ -226,14 +225,14 @@ def format_reports(reports: Sequence[Mapping[str, Any]], kind: str) -> str:
         lines += group_notes(names[0], len(names), means)
     else:
         lines += _run_notes(names[0], entries)
-    lines += ["", *(_format_differences(names, settings) or ["no setting differs"])]
+    lines += ["", *(_format_differences(names, settings) or ["all settings are equal"])]
     signatures = {METRICS[key].label: score for key, score in entries[0]["scores"].items()}
     lines += ["", *(f"{label:<15}  {score['signature']}" for label, score in signatures.items())]
     return "\n".join(lines)
 
 
 def _format_differences(names: Sequence[str], values: Mapping[str, Sequence[object]]) -> list[str]:
-    """Format a table of settings' values, one a run; nothing if there are none."""
+    """Format a table of settings' values, one column per run; return no lines if there are none."""
     if not values:
         return []
     what = "setting"
@@ -241,7 +240,7 @@ def _format_differences(names: Sequence[str], values: Mapping[str, Sequence[obje
     longest = max(width, _NARROWEST)
 
     def shorten(text: str) -> str:
-        # What is long is a path, and those of two runs part at the end.
+        # Long values are paths, and two runs' paths differ at the end.
         return text if len(text) <= longest else f"...{text[3 - longest :]}"
 
     rows = [[key, *(shorten(_as_yaml(value)) for value in row)] for key, row in values.items()]
@@ -281,8 +280,8 @@ def _run_notes(reference: str, runs: Sequence[Entry]) -> list[str]:
     return [
         *([seed_statistics.TRAIN_LONGER] if is_low else []),
         "±: half of the 95 % interval. "
-        f"p: how likely chance makes such a difference from {reference}.",
-        "step: of the weights that were scored. steps, seconds: of the whole training.",
+        f"p: the probability of such a difference from {reference} by chance.",
+        "step: of the scored weights. steps, seconds: of the whole training.",
     ]
 
 
@@ -297,7 +296,7 @@ def _group_tables(groups: Sequence[Entry]) -> Iterator[str]:
 
 
 def report_score(metric: "seed_statistics.MetricComparison", number: int) -> dict[str, Any]:
-    """Return what there is to say of one group by one metric."""
+    """Return the report of one group by one metric."""
     score = metric.groups[number]
     return {"signature": metric.signature, **asdict(score), "interval": score.interval}
 
@@ -325,7 +324,7 @@ def _group_table(head: str, names: Sequence[str], scores: Sequence[Entry]) -> li
 
 
 def group_notes(reference: str, groups: int, means: Mapping[str, Iterable[float]]) -> list[str]:
-    """Return lines about the columns of a table of so many groups, given the means by metric."""
+    """Return notes on the columns of a table of groups, given the means by metric."""
     notes = ["mean: over seeds, ± their standard deviation. interval: of the mean, by Student's t."]
     if any(seed_statistics.says_nothing(name, each) for name, each in means.items()):
         notes.insert(0, seed_statistics.TRAIN_LONGER)
@@ -333,8 +332,8 @@ def group_notes(reference: str, groups: int, means: Mapping[str, Iterable[float]
         return notes
     return [
         *notes,
-        f"difference: from {reference}, ± half of its 95 % interval. p: how likely chance makes "
-        "such a one,",
+        f"difference: from {reference}, ± half of its 95 % interval. p: the probability of such a "
+        "difference by chance,",
         "by a test over seeds and sentences together (Clark 1973)."
         + (" Holm: p, corrected for all rows." if groups > 2 else ""),
     ]

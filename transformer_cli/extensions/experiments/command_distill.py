@@ -26,11 +26,11 @@ with lazy_imports():
     )
     from transformer_cli.runs import directory as directories
 
-STOPPING = "stopping this stage; run it again to resume; once more stops at once"
+STOPPING = "stopping this stage; run it again to resume; interrupt again to stop at once"
 
-_ABOUT_FILE = "YAML file: student, a configuration; teachers, runs or configurations."
-_ABOUT_DIR = "Where to.  [default: runs/distill/FILE's name]"
-_ABOUT_DRY_RUN = "Print the stages, and which of them are done, then exit."
+_ABOUT_FILE = "YAML file with a student config, and teachers: runs or configs."
+_ABOUT_DIR = "Output directory.  [default: runs/distill/<file name>]"
+_ABOUT_DRY_RUN = "Print the stages and their state, and exit."
 
 
 def distill(
@@ -42,11 +42,11 @@ def distill(
     precision: options.TrainingPrecision = "auto",
     threads: options.Threads = None,
 ) -> None:
-    """Train a student on what its teachers translate.
+    """Train a student model on its teachers' translations.
 
-    Trains the teachers that are not trained yet, has them translate the student's training text and
-    monolingual text, and trains and scores the student. Run the same command again to resume; what
-    depends on something that has changed is done again.
+    It trains the teachers if needed, translates the student's training text and monolingual text
+    with them, and trains and scores the student. Run the same command again to resume; stages whose
+    inputs have changed run again.
 
     \b
     Example:
@@ -76,18 +76,18 @@ def distill(
     for event in dict.fromkeys(runner.failed.values()):
         if event.message:
             print_error(f"{event.job.name}: {event.message}; run it again to resume")
-        else:  # its command has said why
-            log(f"{event.job.name}: failed; once that is corrected, run it again to resume")
+        else:  # the command has printed the reason
+            log(f"{event.job.name}: failed; correct the error, then run it again to resume")
         code = code or event.code
     raise typer.Exit(code or 0)
 
 
 def format_scores(plan: "plans.DistillPlan") -> list[str]:
     """Return the lines of a table of all models' scores on the validation text."""
-    # What evaluate --json has written, whose sums are those of the jobs' records.
+    # ``evaluate --json`` wrote these files; their checksums match the jobs' records.
     texts = {name: files.read_small(plan.directory.scores(name)) for name in plan.models()}
     found = {name: json.loads(text) for name, text in texts.items()}
-    # Where the script has no case, none has lowercased BLEU.
+    # If the script has no case, no model has lowercased BLEU.
     metrics = [key for key in METRICS if any(key in model["scores"] for model in found.values())]
     rows = [["model", "search", *(METRICS[key].label for key in metrics)]]
     for name, runs in plan.models().items():
@@ -101,7 +101,7 @@ def format_scores(plan: "plans.DistillPlan") -> list[str]:
 
 
 def preview_distillation(plan: "plans.DistillPlan") -> Iterator[str]:
-    """Yield the lines of a table of the jobs, which says what is done."""
+    """Yield the lines of a table of the jobs and their state."""
     states: dict[str, str] = {}
     for job in plan.jobs():
         is_behind = any(states[need] == "to do" for need in job.needs)

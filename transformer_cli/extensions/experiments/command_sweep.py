@@ -28,30 +28,32 @@ with lazy_imports():
     )
     from transformer_cli.runs import directory as directories
 
-STOPPING_RUNS = "stopping all runs, each with a checkpoint; once more stops at once"
+STOPPING_RUNS = "stopping all runs, each with a checkpoint; interrupt again to stop at once"
 
 
 def sweep(
     file: Annotated[
         Path,
-        argument("FILE", "YAML file: base, a configuration; seeds, a number; grid, or points."),
+        argument("FILE", "YAML file with base, seeds, and grid or points."),
     ],
     sweep_dir: Annotated[
-        Path | None, option("DIR", "Directory of the sweep.  [default: sweeps/FILE's name]")
+        Path | None, option("DIR", "Directory of the sweep.  [default: sweeps/<file name>]")
     ] = None,
-    jobs: Annotated[int, option("N", "Runs that are trained side by side.", min=1, max=1000)] = 1,
+    jobs: Annotated[
+        int, option("N", "Number of runs to train at the same time.", min=1, max=1000)
+    ] = 1,
     dry_run: Annotated[
-        bool, flag("Print the commands of the runs that are left, then exit.", "--dry-run")
+        bool, flag("Print the commands of the remaining runs and exit.", "--dry-run")
     ] = False,
     allow_suspect_data: AllowSuspectData = False,
     device: options.Device = "auto",
     precision: options.TrainingPrecision = "auto",
     threads: options.Threads = None,
 ) -> None:
-    """Train many variations of a configuration, each with several seeds, and compare them.
+    """Train variations of a config with several seeds each, and compare them.
 
-    Run the same command again to resume. Without --threads, each run has its share of the cores.
-    Runs that other machines have trained, by the commands of --dry-run, count as well.
+    Run the same command again to resume. Without --threads, the runs share the cores. To train on
+    other machines, use the commands that --dry-run prints; the sweep includes those runs.
 
     \b
     Example:
@@ -87,12 +89,12 @@ def sweep(
 
 
 def preview_sweep(plan: "plans.SweepPlan") -> Iterator[str]:
-    """Yield the commands of the runs that are left."""
+    """Yield the commands of the remaining runs."""
     left = [run.job for run in plan.runs if not plan.directory.seems_done(run.job)]
     yield f"{len(plan.runs) - len(left)} of {len(plan.runs)} runs have finished"
     for job in left:
         yield shlex.join(("transformer-cli", *job.command))
-    yield f"what a training takes: transformer-cli train {plan.sweep.base} --dry-run"
+    yield f"time and memory of a training: transformer-cli train {plan.sweep.base} --dry-run"
 
 
 def format_results(plan: "plans.SweepPlan", failed: list[str]) -> list[str]:
@@ -117,7 +119,7 @@ def compare_splits(
     precision: options.TrainingPrecision,
     threads: options.Threads,
 ) -> None:
-    """Compare the runs on each split that the sweep's file names; they all have been trained.
+    """Compare the runs on each split that the sweep's file names, after all have been trained.
 
     So no decision depends on the test splits.
     """
@@ -133,5 +135,5 @@ def compare_splits(
                 precision=precision,
                 threads=threads,
             )
-        except UsageError as error:  # points may have different text in it
+        except UsageError as error:  # the points' texts of this split may differ
             log(f"{split}: not compared: {error}")

@@ -1,4 +1,4 @@
-"""The runs, groups of runs that differ only in their seeds, and texts to compare."""
+"""Finds the runs, the groups of runs that differ only in their seeds, and the texts to compare."""
 
 import glob
 from collections.abc import Iterator, Sequence
@@ -31,14 +31,14 @@ class ComparedRun:
     config: Config  # the run's settings, with the search to use
     checkpoint: Path
     step: int  # optimizer steps up to the checkpoint
-    steps: int  # and of the whole training, up to now
-    seconds: float  # of the whole training, up to now
+    steps: int  # optimizer steps of the whole training so far
+    seconds: float  # duration of the whole training so far
     is_finished: bool = True  # whether no step and no validation is left
 
 
 @dataclass(frozen=True)
 class ComparedGroup:
-    """Runs of one setting, in the order of their seeds, to compare with other groups."""
+    """Runs with the same settings, ordered by seed, to compare with other groups."""
 
     name: str
     runs: list[ComparedRun]
@@ -50,7 +50,7 @@ class ComparedGroup:
 def open_runs(
     paths: Sequence[Path], checkpoint: str, beam_size: int | None = None
 ) -> list[ComparedRun]:
-    """Open each run before any long work; without a beam size, each uses its own."""
+    """Open each run before any long work; if no beam size is given, each run uses its own."""
     seen: set[Path] = set()
     for path in paths:
         if path.resolve() in seen:
@@ -77,9 +77,8 @@ def distinct_names(paths: Sequence[Path]) -> list[str]:
 def _open(name: str, run: RunDirectory, which: str, beam_size: int | None) -> ComparedRun:
     run.check_not_exported()
     config = run.load_config()
-    if beam_size is not None:
-        decoding = config.decoding.model_copy(update={"beam_size": beam_size})
-        config = config.model_copy(update={"decoding": decoding})
+    decoding = config.decoding.changed({"beam_size": beam_size})
+    config = config.model_copy(update={"decoding": decoding})
     path = find_checkpoint(run.checkpoints, which)
     tokenizer = fingerprint(run.tokenizer)
     step = Checkpoint.open(path, tokenizer).load_state().step
@@ -102,17 +101,17 @@ def _open(name: str, run: RunDirectory, which: str, beam_size: int | None) -> Co
 def open_groups(
     arguments: Sequence[Path], checkpoint: str, beam_size: int | None = None
 ) -> tuple[list[ComparedGroup], Kind]:
-    """Open the groups that arguments of a command line name; each may be a run alone.
+    """Open the groups named on the command line; a group may also be a single run.
 
     Each argument is a run, a pattern of runs such as ``runs/a-*``, a directory of runs, which is
-    one group, or the directory of a sweep, which has a group for each of its points.
+    one group, or the directory of a sweep, which has one group per point.
     """
     found = [group for path in arguments for group in _find(path)]
     paths = [run for _, runs in found for run in runs]
     if len(paths) == 1:
-        RunDirectory(paths[0]).load_config()  # or there is no run of that name
+        RunDirectory(paths[0]).load_config()  # raises an error if it is not a run
         raise UsageError(
-            f"{paths[0]} is one run alone; name two or more, "
+            f"{paths[0]} is a single run; name two or more, "
             f"or use: transformer-cli evaluate {paths[0]}"
         )
     try:
@@ -137,11 +136,11 @@ def open_groups(
 def _find(path: Path) -> Iterator[tuple[Path, list[Path]]]:
     """Yield each group's path and the paths of its runs; a sweep's reference comes first."""
     if not path.exists() and glob.has_magic(str(path)):
-        # As a shell does it: `..` is followed, and hidden directories are not found.
+        # Like a shell: follow `..`, and do not find hidden directories.
         matches = map(Path, glob.glob(str(path)))  # noqa: PTH207
         runs = sorted(run for run in matches if run.is_dir())
         if not runs:
-            raise UsageError(f"{path}: no directory fits this pattern; name runs that are there")
+            raise UsageError(f"{path}: no directory matches this pattern; name existing runs")
         yield path.parent if path.name == "*" else path, runs
     elif (sweep := SweepDirectory(path)).mark.is_file():
         finished = sweep.find_finished()
@@ -150,7 +149,7 @@ def _find(path: Path) -> Iterator[tuple[Path, list[Path]]]:
         for point, found in finished.items():
             yield sweep.point(point), [run.path for run in found]
     else:
-        # A directory that neither is a run nor holds one is refused when it is opened.
+        # A directory that is not a run and contains no run is refused when it is opened.
         directories = sorted(path.iterdir()) if path.is_dir() and not is_run(path) else []
         yield path, [run for run in directories if run.is_dir() and is_run(run)] or [path]
 
@@ -162,14 +161,14 @@ def _check_group(runs: Sequence[ComparedRun]) -> None:
         if before.config.seed == run.config.seed:
             raise UsageError(
                 f"{before.directory.path} and {run.directory.path}: both have seed "
-                f"{run.config.seed}; a group has one run of each seed"
+                f"{run.config.seed}; a group must have one run per seed"
             )
         for each in differences(first.config, run.config):
             if not each.may_differ:
                 old, new = map(as_yaml, (each.old, each.new))
                 raise UsageError(
                     f"{first.directory.path} and {run.directory.path}: {each.key} is {old} and "
-                    f"{new}; a group's runs differ in nothing but the seed"
+                    f"{new}; a group's runs may differ only in the seed"
                 )
     for run in runs:
         if len(runs) > 1 and not run.is_finished:
@@ -185,10 +184,10 @@ def _check_group(runs: Sequence[ComparedRun]) -> None:
 def load_texts(
     runs: Sequence[ComparedRun], splits: Sequence[str]
 ) -> list[tuple[str, ParallelText]]:
-    """Return the texts to compare on, by the splits that were named.
+    """Return the texts of the named splits.
 
-    A split belongs to all runs, or as RUN:NAME to any run with the same languages. The default is
-    the first test split of the first run that has text.
+    Each name is a split that all runs have, or RUN:NAME for a split of any run with the same
+    languages. The default is the first test split of the first run that has text.
     """
     texts = []
     for split in dict.fromkeys(splits or [_default_split(runs)]):
@@ -207,14 +206,14 @@ def _default_split(runs: Sequence[ComparedRun]) -> str:
     with_text = [run for run in runs if _split_names(run)]
     first = (with_text or runs)[0]
     check_has_splits(
-        first.config.data, first.directory.path, "name text of another run with --split RUN:NAME"
+        first.config.data, first.directory.path, "name another run's text with --split RUN:NAME"
     )
     name = default_split(first.config.data)
     return name if len(with_text) == len(runs) else f"{first.directory.path}:{name}"
 
 
 def _load_text_of_run(runs: Sequence[ComparedRun], split: str) -> ParallelText:
-    """Return the text of RUN:NAME. Both may contain colons, as paths of Windows do."""
+    """Return the text of RUN:NAME. Both parts may contain colons, for example in Windows paths."""
     colons = [place for place in range(1, len(split) - 1) if split[place] == ":"]
     candidates = [(RunDirectory(Path(split[:at])), split[at + 1 :]) for at in reversed(colons)]
     if not candidates:
@@ -233,7 +232,7 @@ def _load_text_of_run(runs: Sequence[ComparedRun], split: str) -> ParallelText:
 def _has_split(run: RunDirectory, name: str) -> bool:
     try:
         return name in open_kind(run.load_config().data).split_names()
-    except RunError:  # no run directory
+    except RunError:  # it is not a run directory
         return False
 
 
@@ -257,8 +256,8 @@ def load_common_text(runs: Sequence[ComparedRun], name: str) -> ParallelText:
         if difference := _difference(first, text, other, other_text):
             raise UsageError(
                 f"{first.directory.path} and {other.directory.path}: split '{name}' is not the "
-                f"same in both ({difference}); scores compare on the same text only: --split "
-                "RUN:NAME takes one run's for all"
+                f"same in both ({difference}), so scores cannot be compared; use --split "
+                "RUN:NAME to score all runs on one run's text"
             )
     return text
 
@@ -273,7 +272,7 @@ def _load_text(run: RunDirectory, data: DataConfig, split: str) -> ParallelText:
 def _difference(
     first: ComparedRun, text: ParallelText, other: ComparedRun, other_text: ParallelText
 ) -> str | None:
-    """Return how two runs' texts differ; None: they do not."""
+    """Return how two runs' texts differ, or None if they do not."""
     languages = [_languages(run.config.data) for run in (first, other)]
     if languages[0] != languages[1]:
         return f"languages {languages[0]} and {languages[1]}"
@@ -281,4 +280,4 @@ def _difference(
         return f"{len(text):,} and {len(other_text):,} sentences"
     pairs = zip(text.pairs(), other_text.pairs(), strict=True)
     differing = (line for line, (one, two) in enumerate(pairs, start=1) if one != two)
-    return next((f"line {line} is another" for line in differing), None)
+    return next((f"line {line} differs" for line in differing), None)

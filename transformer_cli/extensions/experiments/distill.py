@@ -1,4 +1,4 @@
-"""The jobs of a distillation: teachers translate the text that a student is trained on."""
+"""The jobs of a distillation: teachers translate the text that trains a student."""
 
 import json
 import os.path
@@ -58,7 +58,7 @@ class DistillDirectory(JobDirectory):
 
     @property
     def student_config(self) -> Path:
-        """Path of the student's configuration, with all its training text."""
+        """Path of the student's config, which lists all its training text."""
         return self.path / "student.yaml"
 
     @property
@@ -66,7 +66,7 @@ class DistillDirectory(JobDirectory):
         return RunDirectory(self.path / "student")
 
     def text(self, split: str, side: str) -> Path:
-        """Return the path of a side, 'src' or 'tgt', of a split."""
+        """Return the path of one side, 'src' or 'tgt', of a split."""
         return self.path / "text" / f"{split}.{side}"
 
     def translation(self, direction: Direction, text: str) -> Path:
@@ -82,11 +82,11 @@ class DistillPlan:
 
     distillation: Distillation
     directory: DistillDirectory
-    options: Sequence[str] = ()  # of each command that runs a model
-    train_options: Sequence[str] = ()  # of each training, besides
+    options: Sequence[str] = ()  # for each command that runs a model
+    train_options: Sequence[str] = ()  # additional options for each training
 
     def jobs(self) -> Iterator[Job]:
-        """Yield all jobs, each after those that it needs."""
+        """Yield all jobs, each after the jobs that it needs."""
         teachers = [each for each in self.distillation.teachers if each.file is not None]
         yield from map(self._teacher_job, {each.run.path: each for each in teachers}.values())
         yield self._text_job()
@@ -138,7 +138,7 @@ class DistillPlan:
             yield f"{number}-{Path(name).stem}", path
 
     def _translation_jobs(self, direction: Direction, name: str, text: Path) -> Iterator[Job]:
-        """Yield the job that translates a text, and perhaps one that chooses among candidates."""
+        """Yield the job that translates a text, and perhaps a job that chooses among candidates."""
         settings, runs = direction.settings, [teacher.run for teacher in direction.teachers]
         written = output = self.directory.translation(direction, name)
         # Monolingual text has no references to choose by.
@@ -181,7 +181,7 @@ class DistillPlan:
         )
 
     def _synthetic(self) -> list[FilePair]:
-        """Return the pairs with a side that models write."""
+        """Return the pairs with a side written by models."""
         pairs = []
         for direction in self.distillation.directions:
             for name, text in self._texts(direction):
@@ -200,7 +200,7 @@ class DistillPlan:
                 for split in (TRAINED_ON if keep_reference else ["val"])
                 for side in SIDES
             }
-            # Numbered, because monolingual text may lie anywhere.
+            # Use numbers, because monolingual text may be anywhere.
             for number, pair in enumerate(self._synthetic(), start=1):
                 files |= {f"pair {number}'s {side}": getattr(pair, side) for side in SIDES}
             sums = {name: sha256(path) for name, path in files.items()}
@@ -261,7 +261,7 @@ def _training_name(run: RunDirectory) -> str:
 
 
 def name_models(runs: Sequence[RunDirectory]) -> list[str]:
-    """Return the arguments by which a command uses runs as one ensemble."""
+    """Return the arguments with which a command uses runs as one ensemble."""
     first, *others = (str(run.path) for run in runs)
     return [first, *(part for other in others for part in ("--ensemble", other))]
 
@@ -272,14 +272,14 @@ def name_models(runs: Sequence[RunDirectory]) -> list[str]:
 def text_splits(config: Config) -> list[str]:
     """Return the splits whose text is written to the directory.
 
-    A prepared corpus is in a run only, so all its splits are written.
+    A prepared corpus exists only inside a run, so all its splits are written.
     """
     names = open_kind(config.data).split_names()
     return names if isinstance(config.data, CorpusData) else names[:2]
 
 
 def write_texts(config: Config, paths: Mapping[tuple[str, str], Path]) -> None:
-    """Write splits as plain text to files by split and side; a corpus is prepared only once."""
+    """Write splits as plain text to files by split and side; prepare a corpus only once."""
     with tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory:
         corpus = Path(directory) / "corpus"
         if isinstance(config.data, CorpusData):
@@ -300,9 +300,9 @@ def compose_student(
     synthetic: Sequence[FilePair],
     keep_reference: bool,
 ) -> None:
-    """Write the student's configuration: its file as the ``base``, and all its training text.
+    """Write the student's config, with the student's file as ``base`` and all training text.
 
-    ``text_path`` gives the path of a split's side; models have written ``synthetic``.
+    ``text_path`` gives the path of a split's side; ``synthetic`` are pairs written by models.
     """
 
     def text_pair(split: str) -> FilePair:
@@ -348,12 +348,12 @@ def _instead(pair: FilePair) -> dict[str, object]:
 def select_nearest(
     candidates: Path, references: Path, output: Path, lowercase: bool = False
 ) -> None:
-    """Write the candidate of each n-best list of ``translate`` that ``nearest`` chooses."""
+    """Write the candidate that ``nearest`` chooses from each n-best list of ``translate``."""
     lists, lines = (sum(1 for _ in stream_lines(path)) for path in (candidates, references))
     if lists != lines:
         raise InputError(
-            f"{candidates} has {lists:,} lists, but {references} has {lines:,} lines; delete the "
-            "former, and it is made again"
+            f"{candidates} has {lists:,} lists, but {references} has {lines:,} lines; delete "
+            f"{candidates} and run again"
         )
     with whole_file(output) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         candidate_lists = map(_read_candidates, stream_lines(candidates))
@@ -364,7 +364,7 @@ def select_nearest(
 def nearest(
     candidates: Iterable[list[str]], references: Iterable[str], lowercase: bool = False
 ) -> Iterator[str]:
-    """Yield the candidate of each line with the highest chrF; if several have it, the first.
+    """Yield the candidate of each line with the highest chrF; among equals, the first.
 
     Candidates are ordered by probability. ``lowercase`` ignores case.
     """
@@ -382,4 +382,4 @@ def _read_candidates(line: str) -> list[str]:
     try:
         return [str(each["text"]) for each in json.loads(line)["translations"]]
     except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"not an n-best list of translate's: {line[:60]}") from error
+        raise InputError(f"not an n-best list from translate: {line[:60]}") from error

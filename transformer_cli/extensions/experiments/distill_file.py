@@ -1,4 +1,4 @@
-"""A distillation's YAML file: its settings, and checks of the files that it names."""
+"""Reads a distillation's YAML file, and checks the files that it names."""
 
 import os
 from collections.abc import Sequence
@@ -32,12 +32,18 @@ from transformer_cli.runs.initialize import describe_refused
 Teachers = Annotated[list[str], Field(min_length=1)]
 
 
-class Translated(Section):
-    """Text to translate for the student."""
+def _check_installed(extension: str, key: str) -> None:
+    """Raise ValueError if the extension that a setting needs is missing."""
+    if not registry.is_installed(extension):
+        raise ValueError(f"{key}: {registry.describe_missing('extension', extension)}")
 
-    corpus: bool = Field(True, description="the student's own training text, or its other side")
+
+class Translated(Section):
+    """Text that teachers translate for the student."""
+
+    corpus: bool = Field(True, description="whether to translate the student's training text")
     monolingual: list[FilePath] = Field(
-        default=[], description="further text, a sentence a line; may be compressed"
+        default=[], description="more text, one sentence per line; may be compressed"
     )
     beam_size: Annotated[int, Field(gt=0, le=LARGEST_BEAM)] | None = Field(
         None, description="beam size; null: the first teacher's"
@@ -51,54 +57,54 @@ class Translated(Section):
 
 
 class Forward(Translated):
-    """The text that the teachers translate, for the student's targets."""
+    """The text that the teachers translate to make the student's targets."""
 
     n_best: Annotated[int, Field(ge=2, le=LARGEST_BEAM)] | None = Field(
-        None, description="candidates for each line of the corpus, with keep: nearest"
+        None, description="candidates for each line, with keep: nearest"
     )
     keep: Literal["best", "nearest"] = Field(
         "best",
-        description="best: the likeliest translation; nearest: of n_best, the one with the "
+        description="best: the most likely translation; nearest: the candidate with the "
         "highest chrF against the reference",
     )
 
     @model_validator(mode="after")
     def _nearest_has_candidates(self) -> Self:
         if (self.keep == "nearest") != (self.n_best is not None):
-            raise ValueError(
-                "n_best: goes with keep: nearest, and that with n_best; give both or neither"
-            )
+            raise ValueError("n_best: needs keep: nearest, which needs n_best; set both or neither")
         if self.n_best is None:
             return self
+        _check_installed("n_best", "n_best")
         if not self.corpus:
             raise ValueError(
-                "n_best: chooses by the corpus' references, and corpus: false leaves it out; "
-                "leave out n_best and keep"
+                "n_best: needs the corpus's references, but corpus is false; leave out n_best and "
+                "keep"
             )
         if self.beam_size is not None and self.beam_size < self.n_best:
             raise ValueError(
-                f"n_best: a beam of {self.beam_size} does not hold the {self.n_best} best; raise "
+                f"n_best: a beam of {self.beam_size} cannot hold the {self.n_best} best; raise "
                 "beam_size"
             )
         return self
 
 
 class Back(Translated):
-    """Back-translation: models of the other direction write sources for the student."""
+    """Back-translation: models of the other direction write source sentences for the student."""
 
-    teachers: Teachers = Field(description="as above, but from the target language to the source")
+    teachers: Teachers = Field(
+        description="models that translate from the target to the source language"
+    )
     sample: bool = Field(
         False,
-        description="draw from the model's distribution, with the student's seed, instead of "
-        "searching",
+        description="whether to sample translations, with the student's seed, instead of searching",
     )
 
     @model_validator(mode="after")
     def _samples_without_a_beam(self) -> Self:
-        if self.sample and not registry.is_installed("sampling"):
-            raise ValueError(registry.describe_missing("extension", "sampling"))
+        if self.sample:
+            _check_installed("sampling", "sample")
         if self.sample and self.beam_size is not None:
-            raise ValueError("beam_size: is for search, and sample draws; leave one of them out")
+            raise ValueError("beam_size: sample uses no beam; leave one of them out")
         return self
 
 
@@ -106,14 +112,14 @@ class DistillSettings(Section):
     """A distillation: the teachers, the text that they translate, and the student."""
 
     teachers: Teachers = Field(
-        description="configurations (YAML), trained first unless their runs are finished, or run "
-        "directories; several translate as an ensemble"
+        description="configs (YAML), trained first if necessary, or run directories; "
+        "several translate as an ensemble"
     )
-    forward: Forward = Field(Forward(), description="what the teachers translate")
+    forward: Forward = Field(Forward(), description="text that the teachers translate")
     back: Back | None = Field(None, description="back-translation; null: none")
-    student: str = Field(description="configuration of the student")
+    student: str = Field(description="config of the student")
     keep_reference: bool = Field(
-        True, description="whether the student is trained on the original pairs too"
+        True, description="whether the student also trains on the original pairs"
     )
 
 
@@ -122,7 +128,7 @@ class Teacher:
     """A model that translates."""
 
     run: RunDirectory
-    file: Path | None  # the run's configuration; None: it is already trained
+    file: Path | None  # the run's config; None: it is already trained
 
     @cached_property
     def config(self) -> Config:
@@ -131,7 +137,7 @@ class Teacher:
 
 @dataclass(frozen=True)
 class Direction:
-    """Teachers of one direction, and what they translate."""
+    """The teachers of one direction, and the text they translate."""
 
     name: str  # 'forward' or 'back'
     teachers: list[Teacher]
@@ -163,11 +169,11 @@ class Distillation:
 
 
 def load_distillation(path: Path) -> Distillation:
-    """Read a distillation's file and the configurations that it names, and check them."""
+    """Read a distillation's file and the configs that it names, and check them."""
     root = yaml.read_mapping(path, "teachers and student")
     if isinstance(root.value, dict) and {"data", "tokenizer"} & root.value.keys():
         problem = f"write a file with student: {path.name}, and teachers: a list"
-        raise setting_error(root.place, (), f"is a configuration; {problem}")
+        raise setting_error(root.place, (), f"is a config; {problem}")
     settings = validate_as(DistillSettings, root)
     student_file = _find_beside(path, root, ("student",))
     student_root = yaml.read_settings(student_file)
@@ -203,12 +209,12 @@ def _setting_error(root: Node, keys: Keys, problem: str) -> ConfigError:
 
 
 def _check_sources(root: Node, data: DataConfig, is_translated: bool) -> None:
-    """Refuse replayed sources, and those with tags or weights, which plain text would lose."""
+    """Refuse replayed sources, and sources with tags or weights, which plain text would lose."""
     if find_replay(data) is not None:
-        problem = "a student's text is written again, and nothing is replayed; leave it out"
+        problem = "a student's text is written again, without replay; leave it out"
         raise _setting_error(root, ("data", "replay"), problem)
     instead = "leave it out"
-    sources: dict[Keys, SourceConfig | None] = {}  # their text is written to plain files
+    sources: dict[Keys, SourceConfig | None] = {}  # their text becomes plain files
     if isinstance(data, CorpusData):
         instead += (
             ", or write the text with 'transformer-cli clean CONFIG -o DIR' and name its files "
@@ -237,7 +243,7 @@ def _find_teachers(
     """Return the teachers of a direction, and add their files to ``files``, by run."""
     teachers: list[Teacher] = []
     for number, name in enumerate(names):
-        # Not Path.expanduser, which raises where there is no such user.
+        # Not Path.expanduser, which raises an error if the user does not exist.
         teacher = Teacher(RunDirectory(Path(os.path.expanduser(name))), None)  # noqa: PTH111
         if name.endswith((".yaml", ".yml")):
             file = _find_beside(path, root, (*keys, number))
@@ -256,13 +262,13 @@ def _find_problem(
     if teacher.file is None:
         weights_record(teacher.run)  # raises an error if it is not trained yet
     elif (file := files.setdefault(run, teacher.file)).resolve() != teacher.file.resolve():
-        return f"has the run {run.as_posix()}, as {file} has; rename one of the files"
+        return f"has the same run {run.as_posix()} as {file}; rename one of the files"
     elif problem := _find_changed_settings(teacher.run, config):
         return f"has the run {run.as_posix()}, which is {problem}"
     if [config.data.src_lang, config.data.tgt_lang] != languages:
         return (
-            f"translates {config.data.src_lang} to {config.data.tgt_lang}, and has to translate "
-            f"{' to '.join(languages)} for this student; name another one"
+            f"translates {config.data.src_lang} to {config.data.tgt_lang}, but this student needs "
+            f"{' to '.join(languages)}; name another model"
         )
     if others and not registry.is_installed("ensembles"):
         return f"is one of several: {registry.describe_missing('extension', 'ensembles')}"
@@ -270,15 +276,15 @@ def _find_problem(
         models = config.model, other.config.model
         if len({(model.positions, model.max_positions) for model in models}) > 1:
             return (
-                "has other model.positions or model.max_positions than "
-                f"{other.run.path.as_posix()}, and models of one ensemble need the same; leave one "
+                "has another model.positions or model.max_positions than "
+                f"{other.run.path.as_posix()}, but models of one ensemble need the same; leave one "
                 "of them out"
             )
     return None
 
 
 def _find_changed_settings(run: RunDirectory, config: Config) -> str | None:
-    """Return why ``train`` would not resume a teacher's run, and what to do about it."""
+    """Return why ``train`` would not resume a teacher's run, and how to fix it."""
     if not run.config.is_file():
         return None
     use = f"name {run.path.as_posix()} instead of the file to use it as it is"

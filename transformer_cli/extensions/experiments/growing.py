@@ -1,7 +1,7 @@
 """Grow a run: adapt it to new text in a run next to it, and measure the gain and the loss.
 
-The adaptation is an ordinary training. Its configuration and the old text that it replays are
-written into the new run, so that both can be inspected and the training can be repeated.
+The adaptation is an ordinary training. The new run contains its config and the old text that it
+replays, so you can inspect both and repeat the training.
 """
 
 import json
@@ -37,13 +37,13 @@ from transformer_cli.runs.directory import RunDirectory, lock_run, write_mark
 from transformer_cli.training.preparation import PreparedData, open_prepared_data
 
 CONFIG, RECORD, REPLAY = "growth.yaml", "growth.json", "replay"
-"""What is written in a run that was grown, besides what each run has."""
-_HELD_OUT = 20  # one pair in so many of the new text is held out,
-_FEWEST, _MOST = 50, 500  # but at least and at most so many, and never more than half
+"""The additional files and directories of a run that was grown."""
+_HELD_OUT = 20  # one in this many pairs of the new text is held out
+_FEWEST, _MOST = 50, 500  # limits on the held-out pairs, which are never more than half
 _TOO_FEW = 20
 # docs/results.md, "Growing", compares other values.
 _SHARE = 0.25
-_BATCH_TOKENS = 1024  # for many small steps in a short text
+_BATCH_TOKENS = 1024  # gives many small steps on a short text
 _EPOCHS = 10
 _TRAINING: dict[str, Any] = {
     "epochs": _EPOCHS,
@@ -52,7 +52,7 @@ _TRAINING: dict[str, Any] = {
     "schedule": {"kind": "linear", "peak": 3e-4, "warmup": 10},
     "ema_decay": None,
     "init_share": 0.5,
-    # Only at the end, so that the text that judges the run does not choose its checkpoint.
+    # Validate only at the end, so that the text that judges the run does not choose its checkpoint.
     "validate_every": 2**31 - 1,
 }
 
@@ -81,10 +81,10 @@ class Growth:
     added: Sequence[Path]
 
     def write(self) -> Path:
-        """Write the configuration and the replayed text, unless they exist; return its path.
+        """Write the config and the replayed text unless they exist; return the config's path.
 
         Raises:
-            UsageError: the new text has a file of unknown format, or the new run has other text.
+            UsageError: a file of new text has an unknown format, or the new run has other text.
             ConfigError, CorpusError, RunError: the old run or a text is missing or damaged.
         """
         self.old.check_not_exported()
@@ -97,7 +97,7 @@ class Growth:
             reader = open_source(source, config.data.src_lang, config.data.tgt_lang)
             pairs += sum(1 for _ in show_progress(reader.pairs(), source.name, " pairs"))
         if pairs < _TOO_FEW:
-            raise UsageError(f"--add: {pairs} pairs; at least {_TOO_FEW}, to tell what is gained")
+            raise UsageError(f"--add: {pairs} pairs; give at least {_TOO_FEW} to measure the gain")
         old = open_prepared_data(config, self.old)
         replayed = _draw_replay(old, math.ceil(_EPOCHS * pairs * _SHARE / (1 - _SHARE)))
         text = self._compose(config, sources, pairs, list(replayed))
@@ -107,7 +107,7 @@ class Growth:
                 return path
             if list_checkpoints(self.new.checkpoints):
                 raise UsageError(
-                    f"{self.new.path}: is there, of other text; grow on with --from "
+                    f"{self.new.path}: already exists with other text; grow it with --from "
                     f"{self.new.path}, or choose another --run-dir"
                 )
             write_mark(self.new.path)
@@ -122,7 +122,7 @@ class Growth:
     def _compose(
         self, config: Config, sources: list[SourceConfig], pairs: int, tags: list[str | None]
     ) -> str:
-        """Return the text of the configuration, with the differences from the old run's."""
+        """Return the text of the config, with the differences from the old run's config."""
         replayed = [
             SourceConfig(src=files.src, tgt=files.tgt, tag=tag)
             for files, tag in zip(map(self._replay_files, range(len(tags))), tags, strict=True)
@@ -148,7 +148,7 @@ class Growth:
         return compose_config("train --from", self.new.path / CONFIG, settings)
 
     def judge(self, compute: ComputeOptions) -> tuple[ScoreChange, ScoreChange]:
-        """Return the changes on the new text's held-out part, and on the old validation text."""
+        """Return the score changes on the held-out new text, and on the old validation text."""
         runs = (self.old, self.new)
         config = self.old.load_config()
         metric = metrics_of_runs(config, runs, log).by_name()[bleu_of(config)]
@@ -170,7 +170,7 @@ class Growth:
         return gained, lost
 
     def settle(self, gained: ScoreChange, lost: ScoreChange, max_loss: float) -> Path | None:
-        """Record the judgement; if it is negative, rename the new run and return its path."""
+        """Record the judgement; if it is negative, rename the new run and return its new path."""
         is_better = gained.after > gained.before and lost.before - lost.after < max_loss
         record = {"old": self.old.path.absolute().as_posix(), "max_loss": max_loss}
         texts = {"new_text": asdict(gained), "old_text": asdict(lost), "taken_over": is_better}
@@ -185,7 +185,7 @@ class Growth:
 
 
 def next_run(old: Path) -> Path:
-    """Return the path of the run that grows out of one: from runs/a, runs/a+1, then runs/a+2."""
+    """Return the path of the next run in a chain: runs/a, runs/a+1, runs/a+2 and so on."""
     path = old if old.name.strip(".") else old.resolve()
     name, _, number = path.name.rpartition("+")
     is_grown = name and number.isdecimal()
@@ -193,7 +193,7 @@ def next_run(old: Path) -> Path:
 
 
 def _draw_replay(old: PreparedData, wanted: int) -> Mapping[str | None, np.ndarray]:
-    """Draw places in the old training text, by tag; sources keep their shares of an epoch."""
+    """Draw pairs of the old training text, by tag; sources keep their shares of an epoch."""
     mix = TrainingMix((len(old.texts.train),), (1.0,), (None,))
     if isinstance(old.pairs, MixedStore):
         mix = old.pairs.mix

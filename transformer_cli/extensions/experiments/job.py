@@ -1,4 +1,4 @@
-"""Jobs: ordinary commands that each make something once from its inputs, and their records."""
+"""Jobs, which are commands that each make something once from their inputs, and their records."""
 
 import json
 import os
@@ -28,26 +28,26 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Job:
-    """Something to do once, and again only if its inputs change."""
+    """A task to do once, and again only if its inputs change."""
 
     name: str  # also the path of its record and log in jobs/
     inputs: Callable[[], Mapping[str, str]] = dict
-    """Settings and SHA-256 sums that decide the outputs; called when all that it needs is done."""
+    """Settings and SHA-256 that decide the outputs; called when all needed jobs are done."""
     outputs: Callable[[], Sequence[Path]] | None = None
-    """Files whose sums are recorded when it is done; None: it trains ``run``, and has no record."""
+    """Files whose checksums are recorded at the end; None: it trains ``run``, without a record."""
     command: Sequence[str] = ()  # arguments of transformer-cli; none: ``prepare`` does everything
     needs: Sequence[str] = ()  # names of jobs that must be done first
-    stdout: Path | None = None  # the file that the command's output is written to
+    stdout: Path | None = None  # the file for the command's output
     prepare: Callable[[], object] = lambda: None
     """Called each time before the command starts."""
     discard: Callable[[], Path | None] = lambda: None
-    """Removes what other inputs have made, finished or not, or returns where it was moved."""
-    config: Config | None = None  # of a training: its settings
-    run: RunDirectory | None = None  # of a training: where it is
+    """Removes outputs made from other inputs, or returns the path that they were moved to."""
+    config: Config | None = None  # the settings, if it is a training
+    run: RunDirectory | None = None  # the run, if it is a training
 
 
 def is_trained(run: RunDirectory, config: Config) -> bool:
-    """Return whether no step and no validation of a run's training is left."""
+    """Return whether a run's training has no step and no validation left."""
     state = load_newest_state(run)
     return state is not None and state.is_final(config.training)
 
@@ -59,19 +59,19 @@ class JobDirectory:
     Creating this object touches no file.
     """
 
-    kind: ClassVar[str]  # the command that makes it
+    kind: ClassVar[str]  # the command that creates it
     option: ClassVar[str]  # the command's option that names it
-    beforehand: ClassVar[tuple[str, ...]] = ()  # names that may be there before the mark
+    beforehand: ClassVar[tuple[str, ...]] = ()  # names that may exist before the mark
 
     path: Path
-    done: set[str] = field(default_factory=set)  # names of the jobs that are known to be done
+    done: set[str] = field(default_factory=set)  # names of the jobs known to be done
 
     @property
     def mark(self) -> Path:
         return self.path / f"{self.kind}.json"
 
     def read_mark(self) -> dict[str, Any] | None:
-        """Return the content of the mark; None: the directory is not of this kind."""
+        """Return the content of the mark, or None if the directory is not of this kind."""
         mark = files.read_json(self.mark)
         if not isinstance(mark, dict) or mark.get("program") != f"transformer-cli {self.kind}":
             return None
@@ -83,30 +83,30 @@ class JobDirectory:
         return mark
 
     def check(self, precision: str) -> None:
-        """Check that jobs can be done there: by this version and precision, and without links."""
+        """Check that it has no links, and that this version and precision can run jobs there."""
         if self.path.exists() and not self.path.is_dir():
-            raise self._refusal("cannot be made (File exists);")
-        # Another process, or one that was killed, may have just begun.
+            raise self._refusal("cannot be created (File exists);")
+        # Another process, even one that was killed, may have just begun.
         beginning = (LOCK, f"{self.mark.name}{writing.TEMPORARY_MARK}", *self.beforehand)
         is_foreign = self.path.is_dir() and any(
             not path.name.startswith(beginning) for path in self.path.iterdir()
         )
         mark = self.read_mark()
         if is_foreign and mark is None:
-            raise self._refusal(f"holds files, but no {self.mark.name} of transformer-cli's;")
+            raise self._refusal(f"contains files, but no {self.mark.name} from transformer-cli;")
         files.check_no_links(self.path)
         begun = precision if mark is None else mark.get("precision")
         if begun != precision:
             how = f"begun with --precision {begun}, not {precision}"
-            raise self._refusal(f"{how}; resume it so, or")
+            raise self._refusal(f"{how}; resume it with that precision, or")
 
     def create(self, precision: str, **values: object) -> None:
-        """Create the directory if it is missing, and mark it; raise what ``check`` raises."""
+        """Create the directory if it is missing, and mark it; raise the errors of ``check``."""
         self.check(precision)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise self._refusal(f"cannot be made ({error.strerror});") from error
+            raise self._refusal(f"cannot be created ({error.strerror});") from error
         mark = {"format": FORMAT, "program": f"transformer-cli {self.kind}", "version": __version__}
         mark |= {"precision": precision, **values}
         if self.read_mark() != mark:
@@ -128,7 +128,7 @@ class JobDirectory:
         return Artifact(self.path, Record, path.as_posix())
 
     def read(self, job: str) -> Record | None:
-        """Return the record of a job, which has no files before it is done; None: it has none."""
+        """Return a job's record, or None; the record lists no files until the job is done."""
         return self._record_of(job).read()
 
     def is_done(self, job: Job) -> bool:
@@ -148,13 +148,13 @@ class JobDirectory:
         return not self._record_of(job.name).find_damage(record)
 
     def seems_done(self, job: Job) -> bool:
-        """Return whether a job is done, as far as that can be told before the jobs it needs."""
+        """Return whether a job is done, as far as is known while jobs that it needs are left."""
         with suppress(OSError, TransformerCliError):
             return self.is_done(job)
         return False
 
     def begin(self, job: Job) -> str:
-        """Record that a job begins; return what to say about it: 'started', or 'resumed'."""
+        """Record that a job begins; return 'started' or 'resumed', perhaps with details."""
         resumed = "resumed"
         if job.run is not None:
             steps = [parse_step(path) or 0 for path in list_checkpoints(job.run.checkpoints)]
@@ -165,7 +165,7 @@ class JobDirectory:
         inputs, known = dict(job.inputs()), self.read(job.name)
         keys = {} if known is None else {**known.made_of, **inputs}
         changed = [key for key in keys if known and known.made_of.get(key) != inputs.get(key)]
-        # A finished training whose files have changed is resumed.
+        # If files of a finished training have changed, the training is resumed.
         is_kept = known is not None and (not known.files or job.config is not None)
         if is_kept and not changed:
             news = resumed
@@ -173,8 +173,8 @@ class JobDirectory:
             moved = job.discard()
             news = f"; the earlier one is now {moved.as_posix()}" if moved else ""
             if known is not None:
-                what = f"{', '.join(changed)} changed" if changed else "its outputs are not whole"
-                news = f" again, as {what}{news}"
+                what = f"{', '.join(changed)} changed" if changed else "its outputs are incomplete"
+                news = f" again because {what}{news}"
             news = f"started{news}"
         self._write(job.name, Record(made_of=inputs))
         return news
@@ -185,7 +185,7 @@ class JobDirectory:
             record = self.read(job.name)
             assert record is not None
             record.files = {
-                # The directory may be a link, behind which .. leads elsewhere.
+                # The directory may be a link, so that .. would lead elsewhere.
                 Path(os.path.relpath(path.resolve(), self.path.resolve())).as_posix(): FileRecord(
                     size=path.stat().st_size, sha256=files.sha256(path)
                 )
@@ -203,9 +203,9 @@ class JobDirectory:
 def compose_config(
     command: str, output: Path, settings: Mapping[str, object], here: Path | None = None
 ) -> str:
-    """Return the text of a configuration that a command writes.
+    """Return the text of a config that a command writes.
 
-    Paths in the directory ``here`` are written as relative to it.
+    Paths inside the directory ``here`` are written relative to it.
     """
 
     def default(value: Section | Path) -> object:
@@ -246,7 +246,7 @@ def describe_model(run: RunDirectory) -> str:
 TRAINED_ON = ("train", "val")
 """The splits that decide a run's weights, and which checkpoint is the best."""
 
-# Their content counts, not their paths: a project may be moved.
+# Compare the content, not the paths, because a project may be moved.
 _PATHS: dict[str, Any] = {
     "init": True,
     "data": {
@@ -277,9 +277,9 @@ def sum_texts(config: Config, splits: Iterable[str]) -> dict[str, str]:
 
 
 def describe_training(config: Config) -> dict[str, str]:
-    """Return checksums of all that a run's weights depend on, except its text."""
+    """Return checksums of everything that a run's weights depend on, except its text."""
     init = {} if config.init is None else {"init": describe_model(RunDirectory(config.init))}
-    paths = getattr(config.tokenizer, "files", {}).items()  # of kinds that copy files
+    paths = getattr(config.tokenizer, "files", {}).items()  # only kinds that copy files have them
     tokenizer = {f"tokenizer {side}": files.sha256(path) for side, path in paths}
     added = [(each.tag, each.weight) for each in getattr(config.data, "more", ())]
     more = {"more": sum_json(added)} if set(added) - {(None, 1.0)} else {}

@@ -1,9 +1,9 @@
-"""What this extension adds, as plain data."""
+"""The features that this extension adds, as plain data."""
 
 api = 1
 needs = ("checks", "constraints", "corpora", "report")
 provides: dict[str, dict[str, dict[str, object]]] = {
-    "setting": {"training.init_share": {"load": "settings:InitShareSettings"}},
+    "training settings": {"init_share": {"load": "settings:InitShareSettings"}},
     "average": {"init_share": {"load": "initial_share:InitialShare"}},
     "train options": {"growing": {"load": "train_options:GrowingOptions"}},
     "run file": {"growth.yaml": {"configuration": True}, "growth.json": {}, "replay": {}},

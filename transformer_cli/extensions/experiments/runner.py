@@ -1,4 +1,4 @@
-"""Run jobs, several at a time, each as a process of its own."""
+"""Runs jobs in separate processes, several at a time."""
 
 import os
 import subprocess
@@ -17,19 +17,19 @@ from transformer_cli.cli.process import exit_code, stop_requests
 from transformer_cli.extensions.experiments import child
 from transformer_cli.extensions.experiments.job import Job, JobDirectory
 
-PATIENCE = 5.0  # seconds in which the processes that a killed one had started have ended
+PATIENCE = 5.0  # seconds to wait for the lock, which a killed session's jobs hold until they end
 _POLL_SECONDS = 0.1
 _ERROR = "transformer-cli: error: "
 
 
 @dataclass(frozen=True, eq=False)
 class Event:
-    """Something that has happened to a job."""
+    """A change in a job's state."""
 
     job: Job
-    what: str  # 'started', 'resumed', 'done' or 'failed', and perhaps why
-    message: str = ""  # why it has failed; empty if its command has said that itself
-    code: int = 0  # if it has failed: its exit code, or 1
+    what: str  # 'started', 'resumed', 'done' or 'failed', perhaps with a reason
+    message: str = ""  # why it failed; empty if its command has printed the reason
+    code: int = 0  # if it failed: its exit code, or 1
 
 
 @dataclass
@@ -45,18 +45,18 @@ class Runner:
     """Runs the jobs of a directory that this process has locked."""
 
     directory: JobDirectory
-    jobs: Sequence[Job]  # in order: a job comes after those that it needs
-    lock: int  # the descriptor of the directory's lock, which commands hold as well
+    jobs: Sequence[Job]  # in order: each job comes after the jobs that it needs
+    lock: int  # the descriptor of the directory's lock, which commands also hold
     places: Sequence[Mapping[str, str]] = ({},)
-    """Further environment variables, one mapping for each job that may run at a time."""
+    """Additional environment variables, one mapping per job that may run at the same time."""
     shows_output: bool = False
-    """Whether commands write to this process' stderr instead of their logs."""
+    """Whether commands write to this process's stderr instead of to their logs."""
     failed: dict[str, Event] = field(default_factory=dict)
-    """By the names of jobs that have failed, also for want of another one: what has failed."""
+    """The failures by job name; a job whose needed job failed has that job's event."""
     _running: list[_Running] = field(default_factory=list)
 
     def run(self, should_stop: Callable[[], bool]) -> Iterator[Event]:
-        """Run all jobs or until a stop; yield events."""
+        """Run all jobs, or stop when ``should_stop`` is true; yield events."""
         try:
             while not should_stop():
                 for running in [each for each in self._running if each.process.poll() is not None]:
@@ -72,11 +72,11 @@ class Runner:
                 child.stop(running.process)
             for running in self._running:
                 running.process.wait()
-                with suppress(TransformerCliError, OSError):  # then the next session does it again
+                with suppress(TransformerCliError, OSError):  # the next session does it again
                     self._finish(running)
 
     def _find_next(self) -> Job | None:
-        """Return the next job that can be done; those that never can be have failed, too."""
+        """Return the next job that can run; mark jobs as failed if a job that they need failed."""
         running = {each.job.name for each in self._running}
         for job in self.jobs:
             if job.name in running or job.name in self.failed:
@@ -90,7 +90,7 @@ class Runner:
     def _is_done(self, job: Job) -> bool:
         try:
             return self.directory.is_done(job)
-        except (TransformerCliError, OSError):  # beginning it finds the same problem
+        except (TransformerCliError, OSError):  # the start of the job meets the same problem
             return False
 
     def _start(self, job: Job) -> Iterator[Event]:
@@ -153,7 +153,7 @@ class Runner:
         return self.failed[job.name]
 
     def _find_problem(self, running: _Running) -> str:
-        """Return why a command has failed; empty: it has said so on stderr."""
+        """Return why a command failed, or an empty text if it has printed the reason on stderr."""
         code = running.process.returncode
         if self.shows_output:
             return f"killed by signal {-code} (out of memory?)" if code < 0 else ""
@@ -169,10 +169,10 @@ class Runner:
 def run_jobs(
     runner: Runner, stopping: str, describe_rest: Callable[[], str] = lambda: ""
 ) -> int | None:
-    """Run jobs until none is left, or until a signal, and log what happens to them.
+    """Run jobs until none is left or a signal arrives, and log their events.
 
-    Return the signal's exit code, or None. ``stopping`` is what to say after a signal, and
-    ``describe_rest`` returns what to add to the line about a finished training.
+    Return the signal's exit code, or None. ``stopping`` is the message after a signal, and
+    ``describe_rest`` returns text to add to the line about a finished training.
     """
     runner.directory.remove_leftovers()
     with stop_requests(stopping) as requested:
@@ -187,14 +187,14 @@ def run_jobs(
 
 
 def list_places(device: str, jobs: int) -> list[Mapping[str, str]]:
-    """Return the environment of each of so many jobs: with one of the GPUs, if there are any."""
+    """Return an environment for each of ``jobs`` jobs, with one of the GPUs if there are any."""
     names: list[str] = []
     if jobs > 1 and device in ("auto", "cuda"):
         import torch
 
-        count = torch.cuda.device_count()  # takes no memory of a GPU
+        count = torch.cuda.device_count()  # uses no GPU memory
         known = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(count)))
         names = known.split(",")[:count]
     every = islice(cycle(names or [""]), jobs)
-    # A mapping of its own for each, by which the runner tells places apart.
+    # Each place needs its own mapping, because the runner compares them by identity.
     return [{"CUDA_VISIBLE_DEVICES": name} if name else {} for name in every]

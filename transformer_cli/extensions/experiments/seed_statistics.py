@@ -2,8 +2,8 @@
 
 Seeds and sentences are crossed random effects (Clark 1973, "The language-as-fixed-effect fallacy"):
 another experiment would have other seeds and other sentences. Seeds are nested in groups; sentences
-are the same in all. docs/extensions/experiments.md has the assumptions, and how often null effects
-come out significant in simulations.
+are the same in all groups. docs/extensions/experiments.md lists the assumptions, and how often null
+effects were significant in simulations.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,28 +26,28 @@ LEVEL = 0.05  # of the two-sided tests; intervals cover the rest
 class GroupDifference:
     """The difference between a group's mean and the reference group's, in points.
 
-    All but itself is None if a group is a single run.
+    Everything except ``difference`` is None if one of the groups is a single run.
     """
 
     difference: float
     half_width: float | None = None  # half of its 95 % interval, over seeds and sentences
-    p_value: float | None = None  # of a test over seeds and sentences
-    p_holm: float | None = None  # ``p_value``, corrected for all groups that are compared
+    p_value: float | None = None  # from a test over seeds and sentences
+    p_holm: float | None = None  # ``p_value``, corrected for all compared groups
 
 
 @dataclass
 class GroupScore:
-    """A metric's scores of one group, in points; None: it is a single run."""
+    """A metric's scores of one group, in points; None where a single run has no value."""
 
     scores: list[float]  # one per run, in the group's order
     mean: float
     deviation: float | None  # sample standard deviation over the runs
     half_width: float | None  # half of the 95 % interval of the mean, over seeds
-    difference: GroupDifference | None = None  # None for the reference group, too
+    difference: GroupDifference | None = None  # None for the reference group
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Ends of that interval, as far as BLEU and chrF go; None for a single run."""
+        """Ends of the mean's 95 % interval, limited to 0 to 100; None for a single run."""
         if self.half_width is None:
             return None
         return max(0.0, self.mean - self.half_width), min(100.0, self.mean + self.half_width)
@@ -55,7 +55,7 @@ class GroupScore:
 
 @dataclass(frozen=True)
 class MetricComparison:
-    """All groups by one metric."""
+    """The scores of all groups by one metric."""
 
     signature: str
     groups: list[GroupScore]
@@ -68,8 +68,8 @@ def compare_groups(
 ) -> dict[str, MetricComparison]:
     """Score groups of runs by each metric, and test their differences from the first group.
 
-    Translations are by group, by run of another seed, by sentence: at least one of each. References
-    are raw lines. Scores are those of ``evaluation.scores.score``.
+    ``translations`` are by group, by run (one seed each), by sentence, with at least one of each.
+    References are raw lines. Scores are the same as from ``evaluation.scores.score``.
     """
     compared = {}
     for name, metric in metrics.by_name(references=[list(references)]).items():
@@ -90,11 +90,11 @@ def compare_groups(
 def score_sentences(
     metric: SacreMetric, hypotheses: Sequence[str]
 ) -> tuple[float, Float[np.ndarray, " sentence"]]:
-    """Return a corpus score, and each sentence's share in it; the metric has its references.
+    """Return a corpus score, and each sentence's share in it; ``metric`` must have its references.
 
-    A share is the jackknife's pseudo-value (Tukey 1958): how much the score changes without the
+    A share is the jackknife's pseudo-value (Tukey 1958): the change of the score without the
     sentence, times the number of sentences less one. So the variance of a score over sentences is
-    that of a mean. The shares are shifted so that their mean is the score.
+    the variance of a mean. The shares are shifted so that their mean is the score.
     """
 
     def score_of(statistics: np.ndarray) -> float:
@@ -124,14 +124,14 @@ def compare_means(
 ) -> GroupDifference:
     """Test whether two groups' means differ, over seeds and sentences, by Clark's (1973) quasi-F.
 
-    The variance of the difference is the sum of a part of the seeds and one of the sentences. The
-    variance over sentences contains the interaction of seed and sentence, which the variance over
-    seeds contains already; so it is subtracted. What is left counts if it is more than its standard
-    error. Else it is taken for zero: if its noise counted where it happens to be positive, 3 seeds
-    and 100 sentences would show null effects in 2 % instead of 5 %.
+    The variance of the difference is the sum of a seed part and a sentence part. The variance over
+    sentences contains the interaction of seed and sentence, which the variance over seeds already
+    contains; so it is subtracted. The remainder counts only if it is more than its standard error.
+    Otherwise it is set to zero: if noise counted whenever it is positive, 3 seeds and 100 sentences
+    would show null effects in 2 % of cases instead of 5 %.
 
-    All but the difference are None if there are not two seeds of each group and two sentences, or
-    if nothing varies; ``p_holm`` is not known yet.
+    Everything except the difference is None if there are fewer than two seeds per group or two
+    sentences, or if nothing varies. ``p_holm`` is filled in later.
     """
     difference = float(group.mean() - reference.mean())
     both = (group, reference)
@@ -149,20 +149,20 @@ def compare_means(
     sentences = float(excess.mean())
     error = max(
         float(excess.std(ddof=1)) / num_sentences**0.5,
-        sentences * (2 / (num_sentences - 1)) ** 0.5,  # of normal points
+        sentences * (2 / (num_sentences - 1)) ** 0.5,  # for normally distributed points
     )
     if sentences <= (error if seeds else 0.0):
         sentences = error = 0.0
     total = seeds + sentences
     if not total:
         return GroupDifference(difference, p_value=None if difference else 1.0)
-    # Degrees of freedom by Welch (1947). With few seeds they come nearer to 5 % than his and
-    # Satterthwaite's older ones, and as near as a pooled variance's, which holds for groups of
-    # equal variance only.
+    # Degrees of freedom by Welch (1947). With few seeds, they come nearer to 5 % than Welch's and
+    # Satterthwaite's older ones. They are as near as a pooled variance's, which requires groups of
+    # equal variance.
     of_seeds = 1.0
     if seeds:
         of_seeds = float(seeds**2 / (over_seeds**2 / (num_seeds + 1)).sum() - 2)
-    # Those of a sum of variances are by Satterthwaite (1946).
+    # Degrees of freedom of a sum of variances, by Satterthwaite (1946).
     degrees = total**2 / (seeds**2 / of_seeds + error**2 / 2)
     return GroupDifference(
         difference,
@@ -185,7 +185,7 @@ def _correct_by_holm(groups: Sequence[GroupScore]) -> None:
 
 
 def _critical(degrees: float) -> float:
-    """Return Student's t that is exceeded, on either side, by chance in ``LEVEL`` of all cases."""
+    """Return Student's t whose absolute value is exceeded by chance in ``LEVEL`` of all cases."""
     return float(_special().stdtrit(degrees, 1 - LEVEL / 2))
 
 
@@ -193,7 +193,7 @@ def _special() -> Any:
     return import_extra("scipy.special", "sweep", "statistics over seeds")
 
 
-# Below this, BLEU is noise: the model has learned next to nothing.
+# Below this value, BLEU is noise: the model has learned almost nothing.
 _ABOUT_ZERO = 1.0
 TRAIN_LONGER = (
     "all scores are about 0, so they cannot be compared; train longer (training.epochs, "
@@ -202,14 +202,14 @@ TRAIN_LONGER = (
 
 
 def says_nothing(metric: str, scores: Iterable[float]) -> bool:
-    """Return whether scores are all about 0, so that none is better than another."""
+    """Return whether all scores are about 0, so that no system is better than another."""
     return METRICS[metric].higher_is_better and max(scores, default=100.0) < _ABOUT_ZERO
 
 
 def score_systems(
     systems: Sequence[Sequence[str]], references: Sequence[str], metrics: Metrics = USUAL
 ) -> list[dict[str, TestedScore]]:
-    """Return each system's scores, those that stand first with a test against the first system."""
+    """Return each system's scores; the main metrics also get a test against the first system."""
     columns = {
         name: paired_bootstrap(systems, references, metric)
         if METRICS[name].is_first

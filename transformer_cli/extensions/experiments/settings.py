@@ -1,4 +1,4 @@
-"""The setting of an average with the weights that a training begins with."""
+"""The setting that averages the trained weights with the initial ones."""
 
 from typing import Annotated, Any, ClassVar
 
@@ -14,16 +14,16 @@ class InitShareSettings(Section):
 
     init_share: Annotated[float, Field(gt=0.0, lt=1.0)] | None = setting(
         None,
-        "share of init's weights in an average of them and the trained ones, which is validated "
-        "and saved, against forgetting (Wortsman et al. 2022); needs init, and no ema_decay. "
+        "share of init's weights in an average with the trained weights, which is validated and "
+        "saved, against forgetting (Wortsman et al. 2022); needs init, excludes ema_decay; "
         "null: no average",
     )
 
     def check_with(self, config: Any) -> None:
-        """Make sure that there are such weights, and no other average."""
+        """Check that there are initial weights, and no other average."""
         super().check_with(config)
         if config.init is None:
-            raise ValueError("training.init_share: needs init, the run whose weights it is of")
+            raise ValueError("training.init_share: needs init, the run that training starts from")
         if config.training.ema_decay is not None:
             raise ValueError(
                 "training.init_share: ema_decay is another average; set one of them to null"

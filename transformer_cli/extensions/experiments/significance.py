@@ -1,4 +1,4 @@
-"""Whether one system's score is better than another's by more than chance."""
+"""Tests whether one system's score is better than another's by more than chance."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -14,7 +14,7 @@ class TestedScore(NamedTuple):
     value: float
     signature: str
     half_width: float | None = None
-    # How likely chance alone makes so large a difference from the first system; None: untested.
+    # The probability of so large a difference from the first system by chance; None: untested.
     p_value: float | None = None
 
 
@@ -23,8 +23,8 @@ def paired_bootstrap(
 ) -> list[TestedScore]:
     """Compare systems with the first one by paired bootstrap resampling (Koehn 2004).
 
-    There is no p-value of the first one, nor of a single sentence, of which all samples are the
-    same. Of more sentences than ``MAX_SENTENCES`` there are scores alone.
+    The first system has no p-value. With a single sentence there are no p-values, because all
+    samples are the same. With more than ``MAX_SENTENCES`` sentences, return the scores only.
     """
     if len(references) > MAX_SENTENCES:
         return [
@@ -35,9 +35,8 @@ def paired_bootstrap(
     for number, result in enumerate(results):
         p_value = None
         if number > 0 and len(references) > 1:
-            # No difference is the least there can be, so all samples reach it. sacreBLEU counts
-            # those that exceed it: none between equal outputs, which it would call different at
-            # p = 0.001.
+            # Zero is the smallest difference, so all samples reach it, and p is 1. sacreBLEU counts
+            # samples that exceed it: none between equal outputs, so it would report p = 0.001.
             p_value = 1.0 if result.score == results[0].score else _number(result.p_value)
         score = TestedScore(_number(result.score), signature, _number(result.ci), p_value)
         scores.append(score)

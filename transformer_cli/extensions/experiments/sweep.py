@@ -1,6 +1,6 @@
 """The jobs of a sweep: prepare the data that runs share, and train the runs.
 
-A job's name is the path of what it makes, in the sweep's directory.
+A job's name is the path of its output in the sweep's directory.
 """
 
 import os
@@ -37,12 +37,12 @@ from transformer_cli.runs.directory import MARK, RunDirectory
 from transformer_cli.runs.metrics_log import read_records
 
 _SHARED = ("tokenizer", "encoded", "corpus")
-# These are names of directories in the sweep's.
+# These are names of directories in the sweep's directory.
 _Name = Annotated[str, Field(pattern=r"^[^/\\\x00]+$")]
 
 
 class SweepRecord(BaseModel):
-    """What a sweep's mark has for commands that do not read the sweep's file."""
+    """The part of a sweep's mark that is for commands that do not read the sweep's file."""
 
     model_config = ConfigDict(strict=True)
 
@@ -56,7 +56,7 @@ class SweepDirectory(JobDirectory):
 
     kind: ClassVar[str] = "sweep"
     option: ClassVar[str] = "--sweep-dir"
-    beforehand: ClassVar[tuple[str, ...]] = ("runs",)  # other machines may have trained some
+    beforehand: ClassVar[tuple[str, ...]] = ("runs",)  # other machines may have trained runs
 
     def point(self, name: str) -> Path:
         return self.path / "runs" / name
@@ -65,11 +65,11 @@ class SweepDirectory(JobDirectory):
         return RunDirectory(self.point(point) / f"seed-{seed}")
 
     def find_finished(self) -> dict[str, list[RunDirectory]]:
-        """Return the finished runs of each point that has some, the reference's first."""
+        """Return the finished runs of each point that has some, the reference point first."""
         try:
             record = SweepRecord.model_validate(self.read_mark())
         except ValidationError as error:
-            problem = "damaged, or of no sweep; run the sweep's command again"
+            problem = "damaged, or not from a sweep; run the sweep's command again"
             raise RunError(f"{self.mark}: {problem}") from error
         points = sorted(record.points, key=lambda point: point != record.reference)
         found = {
@@ -96,12 +96,12 @@ class Run:
 
 @dataclass(frozen=True)
 class PointResult:
-    """How the runs of a point are doing."""
+    """The progress and scores of a point's runs."""
 
     name: str
     finished: int
     failed: int
-    scores: list[float]  # of the best validation of each finished run
+    scores: list[float]  # from the best validation of each finished run
 
     @property
     def mean(self) -> float | None:
@@ -114,27 +114,27 @@ class SweepPlan:
 
     sweep: Sweep
     directory: SweepDirectory
-    options: Sequence[str] = ()  # of each training
-    data_options: Sequence[str] = ()  # of each training and of the commands that prepare data
+    options: Sequence[str] = ()  # for each training
+    data_options: Sequence[str] = ()  # for each training and for commands that prepare data
     _sums: dict[str, dict[str, str]] = field(default_factory=dict)
 
     @cached_property
     def runs(self) -> list[Run]:
-        """All runs, by seed: after half of a sweep, every point has some runs."""
+        """All runs, ordered by seed: after half of a sweep, every point has some runs."""
         return [self._run(point, seed) for seed in self.sweep.seeds for point in self.sweep.points]
 
     @cached_property
     def metric(self) -> str:
-        """What runs are ranked by: what their best checkpoints are chosen by."""
+        """The metric that ranks runs: the one that chooses their best checkpoints."""
         metrics = {metric_for_best(self.sweep.config_of(point)) for point in self.sweep.points}
         if metrics == {"bleu", "bleu_lc"}:
-            return "bleu_lc"  # cased BLEU is not fair to lowercased output
+            return "bleu_lc"  # cased BLEU would be unfair to lowercased output
         if len(metrics) == 1:
             return metrics.pop()
         return metric_for_best(self.sweep.config_of(Point(BASE_POINT)))
 
     def jobs(self) -> list[Job]:
-        """Return all jobs that are left; the data of runs that are done need not be there."""
+        """Return all jobs that are left; finished runs do not need their data."""
         left = [run for run in self.runs if not self.directory.seems_done(run.job)]
         data = {run.data.name: run.data for run in left}
         return [*data.values(), *(run.job for run in left)]
@@ -154,7 +154,7 @@ class SweepPlan:
         return Run(point, job, data, run, config)
 
     def _data_job(self, point: Point, config: Config) -> Job:
-        """Return the job that prepares data for a point, and for others with the same settings."""
+        """Return the job that prepares data for all points with these data settings."""
         key = config.fingerprint(include={"data", "tokenizer", "init"})
         name = f"data/{key[:12]}"
         run = RunDirectory(self.directory.path / name)
@@ -196,16 +196,16 @@ class SweepPlan:
                 )
 
     def _find_changed(self, job: Job) -> str | None:
-        """Return an input of a job that is not what the job has recorded; None: all are."""
+        """Return the name of an input that differs from the job's record, or None."""
         known = self.directory.read(job.name)
-        with suppress(TransformerCliError, OSError):  # nothing can be said of what is gone
+        with suppress(TransformerCliError, OSError):  # ignore inputs that no longer exist
             now = job.inputs()
             made_of = {} if known is None else known.made_of
             return next((name for name in now if made_of.get(name, now[name]) != now[name]), None)
         return None
 
     def results(self, failed: Sequence[str] = ()) -> Iterator[PointResult]:
-        """Yield how each point is doing, given the names of failed jobs."""
+        """Yield each point's progress and scores, given the names of failed jobs."""
         for point in self.sweep.points:
             runs = [run for run in self.runs if run.point is point]
             done = [run for run in runs if self.directory.seems_done(run.job)]
@@ -224,7 +224,7 @@ class SweepPlan:
 
     @property
     def record(self) -> dict[str, object]:
-        """What the mark has; others are compared with the base's settings, or the first point."""
+        """The mark's content; the reference is the point with the base's settings, or the first."""
         base = self.sweep.config_of(Point(BASE_POINT))
         points = self.sweep.points
         same = [point for point in points if self.sweep.config_of(point) == base]
@@ -236,7 +236,7 @@ class SweepPlan:
 
 
 def find_best(run: RunDirectory, metric: str) -> float | None:
-    """Return the metric at a run's best validation; None: it was not validated."""
+    """Return the metric at a run's best validation, or None if it was not validated."""
     records = validations(read_records(run.metrics))
     scores = [score for record in records if (score := record[metric]) is not None]
     return max(scores, key=METRICS[metric].rank, default=None)
@@ -248,7 +248,7 @@ def _read_seconds(run: RunDirectory) -> float:
 
 
 def share_data(data: Path, run: Path) -> None:
-    """Give a new run the prepared data, as hard links if the file system has them."""
+    """Give a new run the prepared data, with hard links if the file system supports them."""
     if run.is_dir():
         return
     run.parent.mkdir(parents=True, exist_ok=True)

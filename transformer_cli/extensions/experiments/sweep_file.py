@@ -1,4 +1,4 @@
-"""A sweep's YAML file: its settings, and the points that it trains."""
+"""Reads a sweep's YAML file, which has its settings and the points that it trains."""
 
 import hashlib
 import json
@@ -27,21 +27,18 @@ Seeds = Annotated[int, Field(gt=0, le=1000)]
 
 
 class SweepSettings(Section):
-    """A sweep: which variations of a configuration to train, and how often."""
+    """The settings of a sweep: which variations of a config to train, and how often."""
 
-    base: str = Field(
-        description="configuration whose settings are varied; its path starts from this file's "
-        "directory"
-    )
-    seeds: Seeds = Field(3, description="each point is trained with the seeds 1 to this number")
+    base: str = Field(description="config to vary; its path is relative to this file")
+    seeds: Seeds = Field(3, description="train each point with seeds 1 to this number")
     grid: dict[str, Values] = Field(
-        default={}, description="values by setting; every combination is a point"
+        default={}, description="values of each setting; every combination is a point"
     )
     points: list[Settings] = Field(
-        default=[], description="the points themselves, instead of a grid: settings of each"
+        default=[], description="the settings of each point, instead of a grid"
     )
     evaluate: list[str] = Field(
-        default=[], description="splits that all runs are compared on at the end"
+        default=[], description="splits on which to compare all runs at the end"
     )
 
     @model_validator(mode="after")
@@ -49,10 +46,10 @@ class SweepSettings(Section):
         if not self.base:
             raise ValueError("base: expected the path of a YAML file, found an empty text")
         if self.grid and self.points:
-            raise ValueError("points: a sweep has a grid or points; leave one of them out")
+            raise ValueError("points: a sweep has either a grid or points; leave one of them out")
         if {} in self.points:
             number = self.points.index({})
-            raise ValueError(f"points[{number}]: changes no setting; name one, or leave it out")
+            raise ValueError(f"points[{number}]: changes no setting; add one, or leave it out")
         return self
 
 
@@ -66,13 +63,13 @@ _MAX_NAME = 100
 class Point:
     """Settings that are trained together."""
 
-    name: str  # of its directory
+    name: str  # the name of its directory
     nodes: dict[str, Node] = field(default_factory=dict)
-    """What it changes in the base, by dotted key, with the place in the sweep's file."""
+    """The settings it changes in the base, by dotted key, with their place in the sweep's file."""
 
     @property
     def options(self) -> list[str]:
-        """The changes as options of ``train``; JSON is YAML."""
+        """The changes as options of ``train``, in JSON, which is valid YAML."""
         changes = {key: values(node) for key, node in self.nodes.items()}
         texts = [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in changes.items()]
         return [part for text in texts for part in ("--set", text)]
@@ -83,8 +80,8 @@ class Sweep:
     """A checked sweep file."""
 
     settings: SweepSettings
-    base: Path  # the configuration that the points are variations of
-    tree: Node  # that configuration, with its bases
+    base: Path  # the config that the points vary
+    tree: Node  # that config, with its bases
     points: list[Point]
 
     @property
@@ -105,7 +102,7 @@ def load_sweep(path: Path) -> Sweep:
     assert isinstance(root.value, dict)
     if root.value.keys() & Config.model_fields.keys():
         problem = f"write a file with base: {path.name}, and grid: settings' values"
-        raise setting_error(root.place, (), f"is a configuration; {problem}")
+        raise setting_error(root.place, (), f"is a config; {problem}")
     settings = validate_as(SweepSettings, root)
     base = yaml.find_beside(path, root.value[BASE], (BASE,))
     points = _read_points(root.value)
@@ -116,7 +113,7 @@ def load_sweep(path: Path) -> Sweep:
 
 
 def _read_points(sections: dict[str, Node]) -> list[Point]:
-    """Return the points of a validated file; without a grid or points, one that changes nothing."""
+    """Return the points of a validated file; if it has none, one point that changes nothing."""
     listed = [node.value for node in _items(sections.get("points"))]
     if not listed:
         return grid_points(sections.get("grid"))
@@ -127,15 +124,15 @@ def _read_points(sections: dict[str, Node]) -> list[Point]:
         changes = [_content(each) for each in (*points, nodes)]
         if changes[-1] in changes[:-1]:
             where = _items(sections["points"])[place].place
-            raise setting_error(where, ("points", place), "is there twice; leave one out")
+            raise setting_error(where, ("points", place), "occurs twice; leave one out")
         points.append(nodes)
     return [Point(*pair) for pair in zip(point_names(points), points, strict=True)]
 
 
 def grid_points(grid: Node | None) -> list[Point]:
-    """Return all combinations of a grid's values; those of the last key vary fastest.
+    """Return all combinations of a grid's values; the last key varies fastest.
 
-    ``grid`` has lists of values by dotted key; None: one point that changes nothing.
+    ``grid`` has lists of values by dotted key; with None, return one point that changes nothing.
     """
     if grid is None or not grid.value:
         return [Point(BASE_POINT)]
@@ -145,7 +142,7 @@ def grid_points(grid: Node | None) -> list[Point]:
         texts = [json.dumps(values(option), sort_keys=True) for option in _items(node)]
         for number, text in enumerate(texts):
             if text in texts[:number]:
-                problem = f"{text} is there twice; leave one out"
+                problem = f"{text} occurs twice; leave one out"
                 raise setting_error(_items(node)[number].place, (key,), problem)
     lists = map(_items, grid.value.values())
     combinations = [dict(zip(grid.value, nodes, strict=True)) for nodes in product(*lists)]
@@ -157,15 +154,15 @@ def _items(node: Node | None) -> list[Node]:
 
 
 def as_name(text: str) -> str:
-    """Return a text as a valid filename, on Windows too."""
+    """Return ``text`` as a valid filename, also on Windows."""
     return _UNSAFE.sub("-", text).strip("-.")
 
 
 def point_names(points: Sequence[dict[str, Node]]) -> list[str]:
     """Name points by their values: ``dropout=0.1,label_smoothing=0.0``.
 
-    Only the last part of a key is used unless two keys share it. If values make no unique or no
-    valid filenames, points are named by a checksum.
+    The names use only the last part of a key unless two keys share it. If the values give no unique
+    and valid filenames, the names are checksums.
     """
     last = {key: key.rpartition(".")[2] for nodes in points for key in nodes}
     counts = Counter(last.values())
@@ -177,7 +174,7 @@ def point_names(points: Sequence[dict[str, Node]]) -> list[str]:
     is_unique = len(set(map(str.casefold, names))) == len(names)
     if is_unique and max(len(name.encode()) for name in names) <= _MAX_NAME:
         return names
-    # The names depend on content only, so that a grid may grow.
+    # The names depend on content only, so that a grid can grow.
     sums = [hashlib.sha256(repr(_content(nodes)).encode()) for nodes in points]
     return [f"point-{each.hexdigest()[:8]}" for each in sums]
 
@@ -194,11 +191,11 @@ def _check_keys(section: dict[str, Node]) -> None:
         above = [other for other in section if key.startswith(f"{other}.")]
         problem = None
         if above:
-            problem = f"{key}: is part of {above[0]}, which is varied too; leave one out"
+            problem = f"{key}: is part of {above[0]}, which also varies; leave one out"
         elif key == SEED:
-            problem = "seed: every point has the same seeds; say how many with seeds"
+            problem = "seed: every point uses the same seeds; set their number with seeds"
         elif key == BASE:
-            problem = "base: all points have one base; write another sweep for another"
+            problem = "base: all points share one base; write another sweep for another base"
         if problem is not None:
             raise setting_error(node.place, (), problem)
 

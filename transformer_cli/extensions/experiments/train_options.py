@@ -1,4 +1,4 @@
-"""``train --from``: a run grows by new text, in a run next to it."""
+"""``train --from``: adapts a run to new text, in a new run next to it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -24,38 +24,43 @@ _MAX_LOSS = 0.5
 class GrowingOptions(TrainExtra):
     """Growth of a trained run.
 
-    The run is adapted in minutes, in a run next to it (runs/a+1 for runs/a), which is taken over
-    only if a held-out part of the new text gains and the old validation text loses little.
+    Training adapts the run in minutes, in a run next to it (runs/a+1 for runs/a). The new run is
+    accepted only if a held-out part of the new text gains and the old validation text loses little.
     """
 
-    heading = "Growing a run by new text"
+    heading = "Growing a run with new text"
     from_: Annotated[
         Path | None,
         option(
             "RUN",
-            "Adapt this run to the text of --add, in a new run next to it.",
+            "Adapt RUN to the text given with --add, in a new run.",
             "--from",
         ),
     ] = None
     add: Annotated[
         list[Path] | None,
-        option("FILE", "With --from: TMX, PO, or TSV of source and target; repeatable.", "--add"),
+        option("FILE", "With --from: file with new text (TMX, PO or TSV); repeatable.", "--add"),
     ] = None
     max_loss: Annotated[
-        float, option("BLEU", "With --from: what the old validation text may lose.", min=0.0)
+        float,
+        option(
+            "BLEU",
+            "With --from: largest acceptable drop in BLEU on the old validation text.",
+            min=0.0,
+        ),
     ] = _MAX_LOSS
 
     def check(self, given: TrainOptions) -> None:
         if self.from_ is None:
             if self.add or given.config is None:
-                is_missing = "--add: is for --from RUN, which is missing"
+                is_missing = "--add: needs --from RUN; add it"
                 what = is_missing if self.add else "CONFIG: missing"
-                raise UsageError(f"{what}; give a configuration, or --from RUN --add FILE")
+                raise UsageError(f"{what}; give a config, or --from RUN --add FILE")
             if self.max_loss != _MAX_LOSS:
-                raise UsageError("--max-loss: is for --from, which is missing; add it")
+                raise UsageError("--max-loss: needs --from RUN; add it")
             return
         if not self.add:
-            raise UsageError("--from: adapts a run to new text; add --add FILE")
+            raise UsageError("--from: needs new text to adapt the run to; add --add FILE")
         unfit = {
             "CONFIG": given.config is not None,
             "--overwrite": given.overwrite,
@@ -63,10 +68,10 @@ class GrowingOptions(TrainExtra):
             "torchrun": find_ranks().size > 1,
         }
         if named := [name for name, is_given in unfit.items() if is_given]:
-            raise UsageError(f"--from: not with {named[0]}; leave one of them out")
+            raise UsageError(f"--from: cannot be used with {named[0]}; leave one of them out")
 
     def around(self, train: Callable[[TrainOptions], str], given: TrainOptions) -> str:
-        """Train the new run, and judge whether it is taken over; raise RunError if it is not."""
+        """Train the new run, and decide whether to accept it; raise RunError if it is rejected."""
         if self.from_ is None:
             return train(given)
         new = given.run_dir or growing.next_run(self.from_)
@@ -80,7 +85,7 @@ class GrowingOptions(TrainExtra):
         about = f"new text {gained}; old text {lost}"
         if rejected is not None:
             raise RunError(
-                f"{new}: not taken over, and renamed to {rejected.name}: {about} "
+                f"{new}: rejected, and renamed to {rejected.name}: {about} "
                 f"(--max-loss {self.max_loss:g})"
             )
-        return f"{new}: taken over: {about}"
+        return f"{new}: accepted: {about}"

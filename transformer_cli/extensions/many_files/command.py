@@ -1,6 +1,6 @@
-"""What ``translate`` does with many files: each is a task, for this process or a cluster's workers.
+"""How ``translate`` handles many files: each is a task for this process or a cluster's workers.
 
-A worker keeps the model that it has loaded, and gives back what is to be recorded and reported.
+A worker keeps its model loaded, and returns what to record and report.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,12 +20,7 @@ from transformer_cli.base.workers import SerialExecutor, find_executor
 from transformer_cli.base.writing import claim, whole_file
 from transformer_cli.cli.declaring import CommandOptions, ExtraOptions
 from transformer_cli.cli.translate import TranslateOptions
-from transformer_cli.cli.translation import (
-    InputFormat,
-    RowFormat,
-    load_translator,
-    open_format,
-)
+from transformer_cli.cli.translation import InputFormat, RowFormat, load_translator, open_format
 from transformer_cli.extensions.many_files.options import ManyFilesOptions
 from transformer_cli.extensions.many_files.output_directory import (
     FileState,
@@ -47,15 +42,15 @@ Options = TypeVar("Options", bound=CommandOptions | ExtraOptions)
 class Task:
     """A file to translate."""
 
-    options: TranslateOptions  # of this file, with absolute paths
-    settings: dict[str, str]  # of the translator, as ``describe_translator`` returns them
-    known: FileState | None  # what is recorded of an earlier translation
+    options: TranslateOptions  # for this file, with absolute paths
+    settings: dict[str, str]  # the translator's, as ``describe_translator`` returns them
+    known: FileState | None  # the record of an earlier translation
     is_shared: bool  # whether another process may have this task at the same time
 
 
 @runtime_checkable
 class WholeFormat(Protocol):
-    """A kind of input that translates a file of many itself, as it is not made of rows."""
+    """A kind of input that is not made of rows, and that translates whole files by itself."""
 
     def translate_one(
         self,
@@ -64,28 +59,28 @@ class WholeFormat(Protocol):
         watcher: Watcher,
         check_unchanged: Callable[[], None],
     ) -> tuple[str, int, tuple[str, ...]]:
-        """Return the translation's SHA-256, its number of lines, and messages.
+        """Translate one file; return the translation's SHA-256, its number of lines, and messages.
 
-        ``check_unchanged`` is called before the translation appears.
+        Call ``check_unchanged`` before the translation appears.
         """
 
 
 @dataclass(frozen=True)
 class Result:
-    """What has become of a task."""
+    """The outcome of a task."""
 
     output: Path
-    state: FileState | None = None  # None: it has failed
+    state: FileState | None = None  # None: it failed
     lines: int = 0
     messages: tuple[str, ...] = ()
-    is_new: bool = True  # False: the translation was there, and is of the same bytes
+    is_new: bool = True  # False: the translation already existed, with the same bytes
 
 
 # --- all files ------------------------------------------------------------------------------------
 
 
 class ManyFiles(InputFormat):
-    """A directory, or a pattern of names: each file is translated."""
+    """Translates each file of a directory or pattern."""
 
     def translate(self, given: TranslateOptions) -> None:
         inputs = find_inputs(given.input_)
@@ -105,7 +100,8 @@ class ManyFiles(InputFormat):
             settings = executor.submit(describe_translator, options).result()
             of_all |= settings
             if given.engine == "auto":
-                # Either engine writes the same text here, and adding a document may change it.
+                # Both engines write the same text here, and adding a document may change the
+                # choice.
                 of_all |= describe_versions("ctranslate2", "torch")
                 of_all.pop("engine", None)
             directory = stack.enter_context(open_directory(options.output, of_all))
@@ -119,7 +115,7 @@ class ManyFiles(InputFormat):
 
 
 def _check(given: TranslateOptions, inputs: Sequence[Path]) -> list[InputFormat]:
-    """Make sure, before long work, that the options go with these files; return their formats."""
+    """Check, before long work, that the options fit these files; return their formats."""
     for problem in given.extra(ManyFilesOptions).find_problems(given):
         raise UsageError(f"translate: {problem}")
     check_outside_runs(given.output / "file", "-o", given.models)
@@ -134,7 +130,7 @@ def _check(given: TranslateOptions, inputs: Sequence[Path]) -> list[InputFormat]
             others = (each for each in inputs if each.suffix != path.suffix)
             documents = (each for each in others if replace(given, input_=each).kind is not None)
             kind = next((each.suffix for each in documents), ".txt")
-            advice = f"; or leave it out by a pattern, such as -i '{path.parent}/*{kind}'"
+            advice = f"; or exclude it with a pattern, such as -i '{path.parent}/*{kind}'"
             raise UsageError(f"{error}{advice if len(inputs) > 1 else ''}") from None
         for each in file.extras:
             getattr(each, "check_one", each.check)(file)
@@ -145,7 +141,7 @@ def _check(given: TranslateOptions, inputs: Sequence[Path]) -> list[InputFormat]
 
 
 def _output_name(form: InputFormat, path: Path) -> str:
-    """Return the name of a file's translation in the directory."""
+    """Return the filename of a file's translation."""
     named = getattr(form, "output_name", None)
     return str(named(path)) if named else path.name
 
@@ -159,7 +155,7 @@ def _describe_all(given: TranslateOptions) -> dict[str, str]:
 
 
 def _with_absolute_paths(options: TranslateOptions) -> TranslateOptions:
-    """Return the options as a worker needs them, which has another working directory."""
+    """Return the options with absolute paths, because a worker has another working directory."""
     checkpoint = options.checkpoint
     is_name = (RunDirectory(options.run).checkpoints / checkpoint).is_dir()
     if checkpoint not in ("best", "last", "average") and not is_name:
@@ -169,7 +165,7 @@ def _with_absolute_paths(options: TranslateOptions) -> TranslateOptions:
 
 
 def _absolute(options: Options) -> Options:
-    """Return options of which each path is absolute."""
+    """Return options with all paths made absolute."""
     changes: dict[str, Any] = {}
     for each in fields(options):
         value = getattr(options, each.name)
@@ -181,7 +177,7 @@ def _absolute(options: Options) -> Options:
 
 
 def _translate_all(tasks: Sequence[Task], executor: Executor, directory: OutputDirectory) -> None:
-    """Run the tasks, record what is whole, and report what there is to say of each file."""
+    """Run the tasks, record the complete ones, and report the messages about each file."""
     done = known = failed = 0
 
     def count() -> str:
@@ -201,7 +197,7 @@ def _translate_all(tasks: Sequence[Task], executor: Executor, directory: OutputD
                     log(message)
                 shown.set_postfix_str(f"{known + done + failed:,} of {len(tasks):,} files")
     except BaseException:
-        log(f"{count()}; run the same command again to go on")
+        log(f"{count()}; run the same command again to resume")
         raise
     log(count())
     if failed:
@@ -212,7 +208,7 @@ def _translate_all(tasks: Sequence[Task], executor: Executor, directory: OutputD
 
 
 def _run(executor: Executor, tasks: Sequence[Task], watcher: Watcher) -> Iterator[Result]:
-    """Yield results as they come; of what runs elsewhere, progress is by whole files."""
+    """Yield results as they come; tasks that run elsewhere report progress by whole files."""
     waiting: dict[Future[Result], TranslateOptions] = {}
     for task in tasks:
         if not task.is_shared:
@@ -231,19 +227,19 @@ def _run(executor: Executor, tasks: Sequence[Task], watcher: Watcher) -> Iterato
 
 # --- one file, in any process ---------------------------------------------------------------------
 
-_lock = Lock()  # a model translates one file at a time, however many threads a worker has
+_lock = Lock()  # a model translates one file at a time, even if a worker has several threads
 _loaded: tuple[str, TextTranslator[SearchEngine]] | None = None
-"""The translator that this process keeps, and the options that it was loaded by."""
+"""The translator that this process keeps, and the options it was loaded with."""
 
 
 def describe_translator(options: TranslateOptions) -> dict[str, str]:
-    """Load a translator again; return the settings that decide its translations, by name."""
+    """Reload a translator; return, by name, the settings that decide its translations."""
     with _lock:
         return _load(options).settings_fingerprint
 
 
 def translate_file(task: Task, watcher: Watcher = NOBODY) -> Result:
-    """Translate a file; a mistake in it is a result."""
+    """Translate a file; return its errors as a result too."""
     with _lock:
         translator = _find_translator(task)
         try:
@@ -253,7 +249,7 @@ def translate_file(task: Task, watcher: Watcher = NOBODY) -> Result:
 
 
 def _find_translator(task: Task) -> TextTranslator[SearchEngine]:
-    """Return the loaded translator if it is the right one, and load it otherwise."""
+    """Return the loaded translator if it is the right one; load it otherwise."""
     if _loaded is not None:
         key, translator = _loaded
         if key == _key(task.options) and translator.settings_fingerprint == task.settings:
@@ -264,15 +260,15 @@ def _find_translator(task: Task) -> TextTranslator[SearchEngine]:
         was, now = task.settings.get(key, "none"), found.get(key, "none")
         if was != now:
             raise UsageError(
-                f"{key} was {was[:12]} when this began, and is {now[:12]} now: the run was trained "
-                "further, or workers differ; name --checkpoint, --device and --precision"
+                f"{key} was {was[:12]} at the start, and is {now[:12]} now: the run was trained "
+                "further, or workers differ; set --checkpoint, --device and --precision"
             )
     return translator
 
 
 def _load(options: TranslateOptions) -> TextTranslator[SearchEngine]:
     global _loaded
-    _loaded = None  # or there would be two models in memory
+    _loaded = None  # otherwise two models would be in memory
     translator = load_translator(options)
     _loaded = _key(options), translator
     return translator
@@ -289,16 +285,16 @@ def _translate(task: Task, translator: TextTranslator[SearchEngine], watcher: Wa
     before = sha256(path)
 
     def check_unchanged() -> None:
-        # Nor may a worker that was stopped put an old translation over a new one.
+        # A stopped worker must not replace a new translation with an old one either.
         if not path.is_file() or sha256(path) != before:
-            raise CorpusError(f"{path}: has changed meanwhile; translate it again")
+            raise CorpusError(f"{path}: has changed in the meantime; translate it again")
 
     with claim(output):
         if known is not None and output.is_file():
             if sha256(output) != known.output_sha256:
                 raise InputError(
-                    f"{output}: was changed after it was translated, and is left as it is; move it "
-                    "away to translate its source again"
+                    f"{output}: was changed after it was translated, so it is kept; move it away "
+                    "to translate its source again"
                 )
             if before == known.input_sha256:
                 return Result(output, known, is_new=False)
@@ -336,9 +332,9 @@ def _write(
 
 @contextmanager
 def _shared_file(path: Path) -> Iterator[Output]:
-    """Write ``path``, which others may be writing at the same time, with the same bytes.
+    """Write ``path``, which others may write at the same time with the same bytes.
 
-    A worker that was held for lost may go on, on another machine: so each writes a file of its own,
+    A worker that was given up may continue on another machine. So each worker writes its own file,
     and the last to rename it wins. There is nothing to resume.
     """
     with whole_file(path, is_named=True) as temporary, FileIO(temporary, "w+") as file:

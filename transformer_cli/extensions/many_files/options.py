@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ManyFilesOptions(InputOptions):
-    """Many files: each is translated into a directory.
+    """Translation of many files into a directory.
 
-    Options of other extensions check each file by their ``check``, or by a ``check_one`` instead.
+    Options of other extensions check each file with ``check``, or with ``check_one`` if they have
+    it.
     """
 
     heading = "Options"
-    about = "If -i is a directory or a 'pattern*', -o is a directory (split -l cuts a file)."
+    about = "If -i is a directory or a quoted 'pattern*', -o must be a directory."
 
     def matches(self, given: TranslateOptions) -> bool:
         path = given.input_
@@ -31,8 +32,8 @@ class ManyFilesOptions(InputOptions):
         return path.is_dir() or (has_wildcards and not is_url(path) and not path.exists())
 
     def find_problems(self, given: TranslateOptions) -> Iterator[str]:
-        """Yield what is wrong with options that are for one file."""
-        of_one = "is for one file, but -i names many; leave it out"
+        """Yield the problems of options that are for one file."""
+        of_one = "is for one file, but -i names many files; leave it out"
         for name, _ in given.marked("writes"):
             yield f"{name} {of_one}"
 

@@ -1,7 +1,7 @@
-"""A directory of translations, one of each input file: which of them are whole, and of what.
+"""A directory of translations, one for each input file, and its record.
 
-Its record says how all of them are made, and of each one which bytes it is made of and has. The
-record is there before the first translation. Inputs are found here, too.
+The record holds what all translations depend on, and for each file the checksums of its input and
+its translation. It is written before the first translation. This module also finds the inputs.
 """
 
 import os
@@ -14,25 +14,20 @@ from pydantic import BaseModel, ConfigDict
 
 from transformer_cli.base.artifact import read_record, write_record
 from transformer_cli.base.errors import UsageError
-from transformer_cli.base.writing import (
-    PARTIAL,
-    PARTIAL_JOURNALS,
-    remove_leftovers,
-    temporary_path,
-)
+from transformer_cli.base.writing import PARTIAL, PARTIAL_JOURNALS, remove_leftovers, temporary_path
 from transformer_cli.runs.directory import lock_directory
 
 RECORD = ".translations.json"
 _ADVICE = "name a new or an empty directory"
-# Of many files the record is long. What a crash loses of it is compared by its bytes.
+# With many files, the record is long. If a crash loses part of it, the files' bytes are compared.
 _SECONDS_BETWEEN_WRITES = 2.0
-_MAX_WRITING = 0.05  # share of the time that may be spent on it
+_MAX_WRITING = 0.05  # share of the time that writing it may take
 _LONGEST_NAME = 255  # in bytes, on most file systems
-_MAX_RECORD_BYTES = 1 << 28  # of some 700,000 files; the directory is the user's own
+_MAX_RECORD_BYTES = 1 << 28  # about 700,000 files; the directory belongs to the user
 
 
 class FileState(BaseModel):
-    """An input and its translation, as they were when that was finished."""
+    """The state of an input and its translation when the translation was finished."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -41,7 +36,7 @@ class FileState(BaseModel):
 
 
 def find_inputs(given: Path) -> list[Path]:
-    """Return the files in a directory, or that match a pattern; UsageError: there are none."""
+    """Return the files in a directory or matching a pattern; raise UsageError if there are none."""
     if given.is_dir():
         problem, paths = "is a directory without files; name another one", list(given.iterdir())
     else:
@@ -49,7 +44,7 @@ def find_inputs(given: Path) -> list[Path]:
         below = str(given.relative_to(given.anchor)).replace("[", "[[]")
         try:
             paths = list(Path(given.anchor).glob(below))
-        except ValueError as error:  # as in a**, in older Pythons
+        except ValueError as error:  # older versions of Python refuse patterns such as a**
             raise UsageError(f"-i {given}: {error}") from error
     found = sorted(path for path in paths if not path.name.startswith(".") and path.is_file())
     if not found:
@@ -60,24 +55,24 @@ def find_inputs(given: Path) -> list[Path]:
 def check_directory(path: Path, inputs: Collection[Path]) -> None:
     """Check, before long work, that translations of these files can be written into ``path``."""
     if str(path) == "-":
-        raise UsageError("-i names many files; name the directory of their translations with -o")
-    # A worker's process may have more digits, and its host a longer name.
+        raise UsageError("-i names many files; name a directory for their translations with -o")
+    # A worker's process ID may have more digits, and its host a longer name.
     added = len(os.fsencode(temporary_path(Path("a")).name)) + 20
     for each in inputs:
         if len(os.fsencode(each.name)) > _LONGEST_NAME - added:
-            raise UsageError(f"{each}: its name is too long to add .partial and more; shorten it")
+            raise UsageError(f"{each}: its name is too long to add suffixes to; shorten it")
     if not path.is_dir():
         if path.exists():
-            raise UsageError(f"-o {path}: is a file, but -i names many; {_ADVICE}")
+            raise UsageError(f"-o {path}: is a file, but -i names many files; {_ADVICE}")
         if not path.absolute().parent.is_dir():
-            raise UsageError(f"-o {path}: there is no directory {path.parent}; make it first")
+            raise UsageError(f"-o {path}: there is no directory {path.parent}; create it first")
         return
     if any(map(path.samefile, {each.parent for each in inputs})):
-        raise UsageError(f"-o {path}: is the directory of the files that -i reads; {_ADVICE}")
+        raise UsageError(f"-o {path}: -i reads the files of this directory; {_ADVICE}")
     others = sorted(each.name for each in path.iterdir() if not each.name.startswith("."))
     if others and not (path / RECORD).exists():
         raise UsageError(
-            f"-o {path}: {others[0]} is there, and no record of earlier translations; {_ADVICE}"
+            f"-o {path}: contains {others[0]}, but no record of translations; {_ADVICE}"
         )
 
 
@@ -86,46 +81,46 @@ class _Record(BaseModel):
 
     settings: dict[str, str]
     files: dict[str, FileState | None] = {}
-    """By the name of a translation. None: it was begun, and may be whole, or not there."""
+    """By the name of a translation. None: it was started, and may be complete or missing."""
 
 
 class OutputDirectory:
-    """A directory that this process has locked; ``open_directory`` makes it."""
+    """A directory that this process has locked; ``open_directory`` creates it."""
 
     def __init__(self, path: Path, record: _Record) -> None:
         self._path, self._record = path, record
         self._write_at = 0.0
 
     def begin(self, output: Path) -> FileState | None:
-        """Note that a translation will be made, and return what is recorded of an earlier one.
+        """Record that a translation is starting, and return the record of an earlier one.
 
         Raises:
-            UsageError: someone else has put a file there.
+            UsageError: another program has put a file there.
         """
         files = self._record.files
         if output.name not in files and output.exists():
             raise UsageError(
-                f"{output}: is there, and is not of an earlier translation; move it away"
+                f"{output}: exists, but no record says it is a translation; move it away"
             )
         return files.setdefault(output.name, None)
 
     def note(self, name: str, state: FileState) -> None:
-        """Record that a translation is whole."""
+        """Record that a translation is complete."""
         self._record.files[name] = state
         if time.monotonic() > self._write_at:
             self.write()
 
     def write(self) -> None:
-        """Bring the record to disk."""
+        """Write the record to disk."""
         begin = time.monotonic()
         write_record(self._path / RECORD, self._record)
         end = time.monotonic()
         self._write_at = end + max(_SECONDS_BETWEEN_WRITES, (end - begin) / _MAX_WRITING)
 
     def remove_leftovers(self) -> None:
-        """Remove what lost workers have begun, and of what is whole what was begun.
+        """Remove the partial files of lost workers, and those of complete translations.
 
-        A lost worker that goes on finds no file to rename.
+        If a lost worker continues, it finds no file to rename.
         """
         remove_leftovers(self._path, ours=["*"])
         whole = [name for name, state in self._record.files.items() if state]
@@ -137,13 +132,13 @@ class OutputDirectory:
 
 @contextmanager
 def open_directory(path: Path, settings: Mapping[str, str]) -> Iterator[OutputDirectory]:
-    """Open a directory of translations, made if it is not there, in which nobody else works.
+    """Open a directory of translations for this process alone; create it if it does not exist.
 
-    ``settings`` are what all translations depend on beside their inputs, by name.
+    ``settings`` has, by name, everything that all translations depend on besides their inputs.
 
     Raises:
-        UsageError: those that are there depend on other settings, or nobody knows on which.
-        RunError: another process works there, or it cannot be written.
+        UsageError: the existing translations have other settings, or no record of them.
+        RunError: another process works there, or the directory cannot be written.
     """
     with lock_directory(path):
         directory = OutputDirectory(path, _read_record(path, settings))
@@ -162,7 +157,7 @@ def _read_record(path: Path, settings: Mapping[str, str]) -> _Record:
         return _Record(settings=dict(settings))
     record = read_record(file, _Record, _MAX_RECORD_BYTES)
     if record is None:
-        raise UsageError(f"{file}: damaged, or of another version of transformer-cli; {_ADVICE}")
+        raise UsageError(f"{file}: damaged, or from another transformer-cli version; {_ADVICE}")
     for key in sorted({*record.settings, *settings}):
         was, now = record.settings.get(key, "none"), settings.get(key, "none")
         if was != now:

@@ -1,4 +1,4 @@
-"""A translator whose lines are JSON: the best translations of each, with their scores."""
+"""A translator that writes JSON lines: each line's best translations, with their scores."""
 
 import json
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from transformer_cli.inference.translator import TextTranslator
 
 
 class ScoringTranslator(TextTranslator[Any]):
-    """Writes translations with their scores."""
+    """A translator that writes translations with their scores."""
 
     def to_line(self, number: int, line: str, found: Sequence[Translation]) -> str:
         """Return the translations of a line as one JSON object."""

@@ -1,6 +1,6 @@
-"""Options of ``translate`` that have several translations of a line written, and their scores."""
+"""Options of ``translate`` that write several translations of a line, or their scores."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from transformer_cli.base.errors import UsageError
@@ -12,41 +12,43 @@ _MARKS = ("lines", "scores", ".jsonl")
 
 @dataclass(frozen=True)
 class ScoreOptions(ExtraOptions):
-    """How many translations of a line are written with their scores, as JSON."""
+    """How many translations of a line to write with their scores, as JSON."""
 
     heading = "Search"
     n_best: Annotated[
         int | None,
         option(
             "N",
-            "Write the N best with scores, as JSON; widens the beam.",
+            "Write the N best translations with scores, as JSON.",
             marks=_MARKS,
             min=1,
             max=LARGEST_BEAM,
         ),
     ] = None
-    scores: Annotated[bool, flag("Write its score too, as JSON.", "--scores", marks=_MARKS)] = False
+    scores: Annotated[
+        bool, flag("Write each translation with its score, as JSON.", "--scores", marks=_MARKS)
+    ] = False
 
     @property
     def count(self) -> int | None:
-        """Number of translations that are written; None: one without its score."""
+        """Number of translations to write; None: one without its score."""
         return self.n_best or (1 if self.scores else None)
 
     def check(self, given: Any) -> None:
-        """Raise a UsageError if the beam that is asked for does not hold as many."""
+        """Raise a UsageError if the given beam is too small for the number of translations."""
         n_best, beam_size = self.n_best, given.beam_size
         if n_best is not None and beam_size is not None and n_best > beam_size:
             raise UsageError(
-                f"translate: a beam of {beam_size} does not hold the {n_best} best; raise "
+                f"translate: a beam of {beam_size} cannot hold the {n_best} best; raise "
                 "--beam-size, or leave it out"
             )
 
     def fingerprint(self) -> dict[str, str]:
-        """Return the number, as one best translation with its score is what --scores writes."""
-        return {} if self.count is None else {"n_best": str(self.count)}
+        """Return the settings that decide the output; --scores writes the same as --n-best 1."""
+        return ExtraOptions.fingerprint(replace(self, n_best=self.count, scores=False))
 
     def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
-        """Return a translator that finds as many, and writes them."""
+        """Return a translator that finds and writes that many translations."""
         if self.count is None:
             return translator
         from transformer_cli.extensions.n_best.json_lines import ScoringTranslator

@@ -1,4 +1,4 @@
-"""The records of a training as a TensorBoard event file."""
+"""Writes the records of a training as a TensorBoard event file."""
 
 import io
 import re
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 _PREFIX = "events.out.tfevents."
 _EVENT_FILE_NAME = re.compile(r"events\.out\.tfevents\.\d{10,}")
-# Keys that are stored elsewhere in an event, or are not plotted.
+# Keys that an event stores elsewhere, or that are not plotted.
 _NO_CURVES = frozenset(
     {"kind", "step", "seconds", "epoch", "best", "tgt_tokens", "tokenize", "select", "samples"}
 )
 
 
 class TensorBoardObserver(Observer):
-    """Keeps tensorboard/ in a run, which TensorBoard can show while the training runs."""
+    """Writes tensorboard/ in a run, so that TensorBoard can show the training while it runs."""
 
     writes = "tensorboard"
 
@@ -44,7 +44,7 @@ class EventLog:
     """
 
     path: Path
-    start_time: float  # when the training began, less all pauses, in seconds since 1970
+    start_time: float  # when the training began, plus all pauses, in seconds since 1970
 
     @classmethod
     def open(cls, directory: Path, metrics: Path, start_time: float) -> "EventLog":
@@ -56,7 +56,7 @@ class EventLog:
         directory.mkdir(exist_ok=True)
         for older in directory.iterdir():
             if _EVENT_FILE_NAME.fullmatch(older.name):
-                with suppress(PermissionError):  # on Windows, TensorBoard has it open
+                with suppress(PermissionError):  # on Windows, if TensorBoard has it open
                     older.unlink()
         log.path.touch(exist_ok=False)  # never write through a link
         # The first event names the format.
@@ -68,7 +68,7 @@ class EventLog:
         self._write([self._to_event(record)])
 
     def _write(self, events: "Iterable[Event | None]") -> None:
-        # Takes a quarter of a second to import.
+        # This import takes a quarter of a second.
         from tensorboard.summary.writer.record_writer import RecordWriter
 
         data = io.BytesIO()

@@ -1,4 +1,4 @@
-"""What a training will take: time and memory, by a few trial steps."""
+"""Forecasts the time and memory of a training from a few trial steps."""
 
 import copy
 import sys
@@ -38,18 +38,18 @@ from transformer_cli.training.optimizer import Optimizer
 from transformer_cli.training.trainer import Trainer
 
 PROBED = 5  # maximum number of trial batches
-# Time after which no further batch is tried.
+# Seconds after which no further batch is tried.
 _ENOUGH_SECONDS = 8.0
-# Pairs by which the time of an evaluation is estimated: on a GPU, few take as long as many.
+# Number of pairs that estimate the time of an evaluation; on a GPU, few take as long as many.
 _MEASURED = {"cpu": 64, "cuda": 1024, "mps": 256}
-_LONG = 3600  # seconds of a training that one may want to shorten
-# The machine is loaded if a thread's share of CPU time is below this; else it is over 0.85.
+_LONG = 3600  # seconds; users may want to shorten a longer training
+# The machine is loaded below this share of CPU time per thread; an idle machine has over 0.85.
 _LOADED = 0.75
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """Expected cost of the steps that are left."""
+    """Expected cost of the remaining steps."""
 
     seconds: float  # at the present load, with validations, without checkpoints
     idle_seconds: float
@@ -62,9 +62,9 @@ class EpochSample:
     """A few batches of the largest shard, and an estimate of an epoch from that shard."""
 
     padded_tokens: int
-    """Tokens in an epoch, both sides', with padding."""
+    """Tokens in an epoch, on both sides, with padding."""
     batches: Iterator[Batch]
-    """The largest one first, then some in order of length."""
+    """The largest batch first, then some in order of length."""
 
 
 def sample_epoch(epochs: EpochBatches, count: int) -> EpochSample:
@@ -75,7 +75,7 @@ def sample_epoch(epochs: EpochBatches, count: int) -> EpochSample:
     lengths = np.stack(planned) + 1
     longest = np.array([lengths[:, indices].max(axis=1) for indices in plan])
     padded = longest.sum(axis=1) * np.array([len(indices) for indices in plan])
-    # Scaling is fair, since each shard is an even sample of the text.
+    # Scaling is fair because each shard is an even sample of the text.
     scale = len(epochs) / epochs.batches_per_shard[shard]
     by_length = np.argsort(longest.max(axis=1), kind="stable")
     middles = (2 * np.arange(count - 1) + 1) * len(plan) // (2 * max(1, count - 1))
@@ -84,7 +84,7 @@ def sample_epoch(epochs: EpochBatches, count: int) -> EpochSample:
 
 
 def forecast_training(trainer: Trainer, validator: Validator) -> Forecast | None:
-    """Forecast the steps and validations that are left."""
+    """Forecast the remaining steps and validations."""
     sample = sample_epoch(trainer.epochs, PROBED)
     return forecast(trainer, sample, lambda: time_validation(validator))
 
@@ -94,9 +94,9 @@ def forecast(
 ) -> Forecast | None:
     """Forecast from a few trial batches, the largest first, on a copy of the trainer.
 
-    ``time_validation`` returns the seconds that a validation takes.
-    Neither the trainer nor the random state changes. Each rank tries by itself, so communication is
-    not in the forecast. None: a batch does not fit into memory or its gradient is not finite.
+    ``time_validation`` returns the seconds that a validation takes. The trainer and the random
+    state do not change. Each rank forecasts alone, so communication is not included. Return None if
+    a batch does not fit into memory or its gradient is not finite.
     """
     on_gpu = trainer.device.type == "cuda"
     with torch.random.fork_rng(devices=[trainer.device] if on_gpu else []):
@@ -122,11 +122,11 @@ def _forecast(
         allocated = torch.cuda.memory_allocated(trainer.device)
     trial = Trial(trainer)
     largest = next(sample.batches)
-    # The first step allocates what later ones reuse, such as Adam's moments.
+    # The first step allocates memory that later steps reuse, for example Adam's moments.
     _time_step(trial, largest.select(slice(1)))
     measured = [(largest.src.numel() + largest.tgt_in.numel(), _time_step(trial, largest))]
     memory = _peak_memory(trainer.device) - allocated
-    # A step on one pair takes the time that does not depend on the batch size.
+    # A step on one pair measures the time that does not depend on the batch size.
     one_pair = largest.select(slice(1))
     overhead = _time_step(trial, one_pair).wall
     accumulate = trainer.config.accumulate
@@ -176,7 +176,7 @@ class Trial:
         self._rate = self._config.schedule.rate(1, trainer.total_steps, trainer.d_model)
 
     def step(self, batches: Sequence[Batch]) -> None:
-        """Update the copy; raise TrainingError if that is not finite and must not be skipped."""
+        """Update the copy; raise TrainingError if a value is not finite and must not be skipped."""
         self._model.train()
         self._optimizer.prepare()
         tgt_tokens = sum(batch.tgt_tokens for batch in batches)
@@ -195,7 +195,7 @@ class _StepTimes(NamedTuple):
 
 def _time_step(trial: Trial, *batches: Batch) -> _StepTimes:
     on_gpu = trial.device.type != "cpu"
-    if on_gpu:  # the first step of a shape loads and chooses kernels as well
+    if on_gpu:  # the first step of a shape also loads and chooses kernels
         trial.step(batches)
         torch.accelerator.synchronize(trial.device)
     started, computed = time.monotonic(), time.thread_time()
@@ -218,7 +218,7 @@ def _peak_memory(device: torch.device) -> int:
 
 
 def trial_fits(trainer: Trainer, config: Config) -> bool:
-    """Return whether a forecast's copy of the trainer fits into memory beside it."""
+    """Return whether memory holds a forecast's copy in addition to the trainer."""
     numbers = count_numbers(trainer.model, config)
     held = numbers.weights + (numbers.state if trainer.step else 0)
     sharing = processes_sharing(trainer.device, trainer.ranks)
@@ -254,17 +254,17 @@ class _References(Constraint):
         forced = pad([[*self.ids[place], EOS_ID] for place in places], EOS_ID).to(device)
 
         def force(log_probabilities: Tensor, sentences: Tensor, written: Tensor) -> None:
-            # Likelier than all others, whose logarithms are negative.
+            # Higher than all others, which are negative logarithms.
             log_probabilities.scatter_(1, forced[sentences, written.size(1) - 1, None], 1.0)
 
         return force
 
 
 def time_pair(validator: Validator) -> float:
-    """Return the seconds that evaluating a pair takes, by some pairs of the validation split.
+    """Return the seconds that evaluating a pair takes, measured on pairs of the validation split.
 
-    Their references are forced on the search: a model that is not trained yet would write much
-    longer translations than it will.
+    The search is forced to write their references: an untrained model would write much longer
+    translations.
     """
     pairs, device = validator.pairs, validator.trainer.device
     count = min(len(pairs), _MEASURED[device.type])
@@ -274,7 +274,7 @@ def time_pair(validator: Validator) -> float:
     encoded = encode_text(ParallelText(src, tgt), translator.tokenizers)
     try:
         short = find_measurable_pairs(translator, encoded)
-    except CorpusError:  # by chance, as other pairs are short enough
+    except CorpusError:  # no pair of this sample is short enough, although others are
         return 0.0
     encoded = encoded.take(short)
     sources = [[*encoded.src[place].tolist(), EOS_ID] for place in range(len(short))]
@@ -289,11 +289,11 @@ def time_pair(validator: Validator) -> float:
     def evaluate() -> None:
         engine.search(sources, limits, options, batch_tokens, ignore, never)
         mean_loss(engine.model, encoded, training_tokens, engine.precision)
-        # Shifted, as those of one text that are the same are scored faster.
+        # Shift the lines, because identical lines are scored faster.
         score([*tgt[1:], tgt[0]], tgt, metrics=validator.metrics)
 
     if device.type != "cpu":
-        evaluate()  # loads and chooses kernels as well
+        evaluate()  # the first call also loads and chooses kernels
     started = time.monotonic()
     evaluate()
     return (time.monotonic() - started) / len(short)

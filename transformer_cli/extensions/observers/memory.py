@@ -1,4 +1,4 @@
-"""Whether a training fits into memory: what its weights, gradients and optimizer state take."""
+"""Checks whether the weights, gradients and optimizer state of a training run fit into memory."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,16 +18,16 @@ FLOAT = 4  # bytes
 
 
 class Numbers(NamedTuple):
-    """How many numbers, of four bytes, a training holds at least."""
+    """The least number of four-byte numbers that a training holds."""
 
-    weights: int  # those of the moving average included
+    weights: int  # including the moving average
     gradients: int
-    state: int  # the optimizer's
+    state: int  # of the optimizer
 
 
 def count_numbers(model: Transformer, config: Config) -> Numbers:
-    """Count what a training of ``model`` holds, of which ``training.freeze`` is frozen."""
-    # An extension's average may keep further weights, the initial ones say.
+    """Count the numbers that a training of ``model`` holds, with ``training.freeze`` frozen."""
+    # An extension's average may keep additional weights, for example the initial ones.
     copies = 1 + config.training.has_average + (config.training.average is not None)
     trained = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
     return Numbers(
@@ -41,10 +41,10 @@ def count_numbers(model: Transformer, config: Config) -> Numbers:
 
 
 def check_memory(model: Transformer, config: Config, device: torch.device, ranks: Ranks) -> None:
-    """Check that weights, gradients and optimizer state of a model, of shapes alone, fit.
+    """Check that a model's weights, gradients and optimizer state fit; it needs only shapes.
 
-    Activations are not counted: a batch that does not fit is split into micro-batches. On a CPU,
-    the processes of one machine share its memory.
+    Activations are not counted, because a batch that does not fit is split into micro-batches. On a
+    CPU, the processes of one machine share its memory.
 
     Raises:
         ConfigError: they do not fit into memory.
@@ -60,30 +60,31 @@ def check_memory(model: Transformer, config: Config, device: torch.device, ranks
     raise ConfigError(
         f"model: its {count_parameters(model):,} weights take at least "
         f"{size(needed)} to train{shared} (with gradients, the optimizer's state{average}), "
-        f"and {owner} has {size(there)} of memory; "
+        f"but {owner} has {size(there)} of memory; "
         "lower d_model, d_ff, the number of layers or the vocabulary"
     )
 
 
 def processes_sharing(device: torch.device, ranks: Ranks) -> int:
-    """Return how many processes share the device's memory: on a CPU, those of one machine."""
+    """Return how many processes share the device's memory: on a CPU, all on this machine."""
     return ranks.local_size if device.type == "cpu" else 1
 
 
 def memory_of(device: torch.device) -> int:
-    """Return the bytes of memory of a GPU, or of the machine or the process' cgroup."""
+    """Return the memory in bytes of a GPU, or of the machine or the process's cgroup."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[1]
-    # A list, as most machines have no limit, and min() of one number is an error.
+    # Use a list: most machines have no limit, and min() of a single number is an error.
     return min([psutil.virtual_memory().total, *cgroup_limits()])
 
 
 def cgroup_limits(
     own: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")
 ) -> Iterator[int]:
-    """Yield the memory limits of this process' cgroups, versions 2 and 1.
+    """Yield the memory limits of this process's cgroups, versions 2 and 1.
 
-    ``own`` lists them, and they are mounted at ``root``. A container may see its own as the root.
+    ``own`` lists the cgroups, which are mounted at ``root``. A container may see its own cgroup as
+    the root.
     """
     lines = own.read_text().splitlines() if own.is_file() else []
     for number, controllers, path in (line.split(":", 2) for line in lines):

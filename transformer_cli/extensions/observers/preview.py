@@ -1,4 +1,4 @@
-"""What is said before a training: what does not fit, jumps of the learning rate, a forecast."""
+"""Checks and notes before a training: memory, jumps of the learning rate, and a forecast."""
 
 from collections.abc import Iterator
 
@@ -19,11 +19,11 @@ with lazy_imports():
 _WORTHWHILE = 100
 """With fewer batches than this, a forecast takes about as long as the training."""
 _SMALL = 1 << 20
-"""As many weights of a process take less memory to train than the program itself."""
+"""Training fewer weights than this takes less memory than the program itself."""
 
 
 class Preview(Observer):
-    """Refuses what does not fit into memory, and adds to the summary before a training."""
+    """Refuses a training that does not fit into memory, and adds to the summary before it."""
 
     def check(
         self,
@@ -32,17 +32,18 @@ class Preview(Observer):
         device: torch.device,
         ranks: Ranks,
     ) -> None:
-        """Check the memory, before text is read and once the vocabularies are known."""
+        """Check the memory, before reading text and again once the vocabularies are known."""
         smallest = len(SPECIALS), len(SPECIALS)
         model = build_shapes(config.model, *(vocab_sizes or smallest), PAD_ID)
         if count_parameters(model) > _SMALL:
             memory.check_memory(model, config, device, ranks)
 
     def rows(self, planned: PlannedTraining) -> Iterator[Row]:
-        """Yield a warning if the learning rate jumps, and the forecast of the steps that are left.
+        """Yield a warning if the learning rate jumps, and a forecast of the remaining steps.
 
-        There is no forecast of a complete training, which may have ended before its last step; and
-        unless the training is only previewed, none if training takes hardly longer.
+        There is no forecast of a complete training, which may have ended before its last step.
+        Unless the training is only previewed, there is none if training takes hardly longer than
+        the forecast.
         """
         trainer, config, previous = planned.trainer, planned.config, planned.previous
         if previous is not None and previous.training != config.training:
@@ -54,7 +55,7 @@ class Preview(Observer):
         if is_complete or batches_left < (1 if planned.request.is_dry else _WORTHWHILE):
             return
         if not forecast.trial_fits(trainer, config):
-            yield "forecast", "none: trial steps take a copy of the model, which does not fit"
+            yield "forecast", "none: trial steps need a copy of the model, which does not fit"
             return
         assert isinstance(planned.validator, Validator)
         if expected := forecast.forecast_training(trainer, planned.validator):

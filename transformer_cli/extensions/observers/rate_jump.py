@@ -1,11 +1,11 @@
-"""Whether a new last step makes the learning rate of a resumed training jump."""
+"""Checks whether a new last step makes the learning rate of a resumed training jump."""
 
 from transformer_cli.config.schema import Config, TrainingConfig
 from transformer_cli.training.optimizer import last_step
 
 
 def describe_jump(old: Config, new: Config, step: int, steps_per_epoch: int) -> str | None:
-    """Return a warning of a jump after ``step``; None: there is none."""
+    """Return a warning if the rate jumps after ``step``, else None."""
     jump = rate_jump(old.training, new.training, new.model.d_model, step, steps_per_epoch)
     if jump is None:
         return None
@@ -13,18 +13,18 @@ def describe_jump(old: Config, new: Config, step: int, steps_per_epoch: int) -> 
     end = last_step(new.training, steps_per_epoch)
     return (
         f"the learning rate jumps from {before:.3g} at step {step:,} to {after:.3g} at step "
-        f"{step + 1:,}, as the {new.training.schedule.kind} schedule now ends at step {end:,}; "
-        "'init: RUN' in a configuration begins another run from these weights, with a schedule "
-        "of its own"
+        f"{step + 1:,} because the {new.training.schedule.kind} schedule now ends at step {end:,}; "
+        "to start another run from these weights with its own schedule, set 'init: RUN' in its "
+        "config"
     )
 
 
 def rate_jump(
     old: TrainingConfig, new: TrainingConfig, d_model: int, step: int, steps_per_epoch: int
 ) -> tuple[float, float] | None:
-    """Return the rates of ``step`` and the next one if a new last step makes the rate jump.
+    """Return the rates of ``step`` and the next step if a new last step makes the rate jump.
 
-    ``step`` was the last one by the ``old`` settings; the ``new`` ones have the same schedule.
+    By the ``old`` settings, ``step`` was the last one; the ``new`` ones have the same schedule.
     """
     old_end, new_end = last_step(old, steps_per_epoch), last_step(new, steps_per_epoch)
     if not 0 < step < new_end:

@@ -25,10 +25,10 @@ NOT_FORCED = -1
 
 
 class PrefixedText(str):
-    """A line to be translated, which knows what its translation begins with."""
+    """A line to translate, together with the prefix of its translation."""
 
     prefix: str
-    number: int  # of the line, for messages
+    number: int  # the line's number, for messages
 
     def __new__(cls, text: str, prefix: str, number: int) -> "PrefixedText":
         """Add a prefix to a line; an empty one forces nothing."""
@@ -46,13 +46,13 @@ class PrefixedLine(EncodedLine):
 
 
 AddPrefixes = Callable[[Iterable[Sequence[str]], int], Iterable[Sequence[str]]]
-"""Makes ``PrefixedText`` of the lines of chunks, given the number of the first line."""
+"""Turns the lines of chunks into ``PrefixedText``, given the number of the first line."""
 
 
 def with_prefixes(translator: Translator, add_prefixes: AddPrefixes | None = None) -> Translator:
     """Return a translator that forces the prefixes of lines that are ``PrefixedText``.
 
-    ``add_prefixes`` is what gives ``translate_chunks`` such lines.
+    ``add_prefixes`` adds prefixes to the lines given to ``translate_chunks``.
     """
     if add_prefixes is None:
         return translator.extended_by(_ForcingTranslator)
@@ -60,15 +60,15 @@ def with_prefixes(translator: Translator, add_prefixes: AddPrefixes | None = Non
 
 
 class _ForcingTranslator(TextTranslator[Any]):
-    """Forces prefixes."""
+    """A translator that forces prefixes."""
 
     def is_copied(self, text: str) -> bool:
-        """Return whether a line is its own translation: not if a prefix is forced."""
+        """Return whether a line is its own translation; a line with a prefix is not."""
         has_prefix = isinstance(text, PrefixedText) and text.prefix
         return is_blank(text) if has_prefix else super().is_copied(text)
 
     def encode_line(self, text: str) -> EncodedLine:
-        """Encode a line, and its prefix; InputError: there are not positions enough for it."""
+        """Encode a line and its prefix; raise InputError if they exceed the model's positions."""
         line = super().encode_line(text)
         if line.is_copied or not isinstance(text, PrefixedText) or not text.prefix:
             return line
@@ -92,7 +92,7 @@ class _ForcingTranslator(TextTranslator[Any]):
         ]
         if not any(starts):
             return limits, options
-        # A prefix may have tokens that are not written otherwise, such as unknown words.
+        # A prefix may contain tokens that are otherwise banned, such as unknown words.
         forced = ForcedPrefixes(starts, options.banned_ids)
         constraints = (*options.constraints, forced)
         options = replace(options, banned_ids=(), constraints=constraints)
@@ -101,7 +101,7 @@ class _ForcingTranslator(TextTranslator[Any]):
     def piece_texts(
         self, line: EncodedLine, pieces: Pieces, tokens: Sequence[str]
     ) -> Iterator[str]:
-        """Yield the texts of a translation, which begins with the prefix as its author wrote it."""
+        """Yield the texts of a translation; it begins with the prefix as the user wrote it."""
         texts = super().piece_texts(line, pieces, tokens)
         if pieces and isinstance(line, PrefixedLine):
             next(texts)
@@ -110,7 +110,7 @@ class _ForcingTranslator(TextTranslator[Any]):
 
 
 class _PairingTranslator(_ForcingTranslator):
-    """Gives lines their prefixes too."""
+    """A translator that also reads the prefix of each line."""
 
     add_prefixes: ClassVar[AddPrefixes]
 
@@ -122,9 +122,9 @@ class _PairingTranslator(_ForcingTranslator):
         reads_ahead: bool = False,
         watcher: Watcher = NOBODY,
     ) -> Iterator[list[list[Translation]]]:
-        """Translate chunks of lines, each with its prefix."""
+        """Translate chunks of lines, each line with its prefix."""
         prefixed = type(self).add_prefixes(chunks, first_line)
-        if reads_ahead:  # so that too many prefixes for a short text are found before it is written
+        if reads_ahead:  # find superfluous prefixes of a short text before writing anything
             prefixed = (chunk for chunk, _ in pairwise(chain(prefixed, [()])))
         return super().translate_chunks(prefixed, n_best, first_line, reads_ahead, watcher)
 
@@ -137,23 +137,23 @@ def _continue_prefix(
     start = tokenizer.detokenize(ids[:count], tokens[:count])
     if whole.startswith(start):
         return line.prefix + whole[len(start) :]
-    # What follows changes how the prefix is written, a quotation mark's spaces say.
+    # The next token changes how the prefix is written, for example the spaces around a quote.
     rest = tokenizer.detokenize(ids[count:], tokens[count:])
     return " ".join(filter(None, (line.prefix, rest)))
 
 
 @dataclass(frozen=True)
 class ForcedPrefixes(Constraint):
-    """What the outputs of each source begin with; banned tokens are allowed there alone.
+    """The ids that each source's outputs begin with; only prefixes may contain banned tokens.
 
-    Forced tokens count in lengths and log-probabilities. No prefix has EOS.
+    Forced tokens count in lengths and log-probabilities. No prefix contains EOS.
     """
 
     prefixes: Sequence[list[int]]
     banned_ids: tuple[int, ...] = ()
 
     def of_batch(self, places: Sequence[int], device: Any) -> Callable[[Any, Any, Any], object]:
-        """Return what leaves a row's forced token, or all that are not banned."""
+        """Return a function that keeps a row's forced token, else all tokens not banned."""
         forced = pad([self.prefixes[place] for place in places], NOT_FORCED).to(device)
         banned = torch.tensor(self.banned_ids, dtype=torch.int64, device=device)
         return partial(_leave_forced, forced, banned)
@@ -175,5 +175,5 @@ def _leave_forced(
     of_forced = log_probabilities.gather(1, tokens)
     log_probabilities.index_fill_(1, banned, float("-inf"))
     log_probabilities.masked_fill_(is_forced, float("-inf"))
-    of_first = log_probabilities.gather(1, tokens)  # where none is forced, as it was
+    of_first = log_probabilities.gather(1, tokens)  # unchanged where no token is forced
     log_probabilities.scatter_(1, tokens, of_forced.where(is_forced, of_first))

@@ -1,4 +1,4 @@
-"""The option of ``translate`` that says what translations begin with."""
+"""The option of ``translate`` that forces the beginnings of translations."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,12 +23,16 @@ _NAME = "--prefix-file"
 
 @dataclass(frozen=True)
 class PrefixOptions(ExtraOptions):
-    """What translations begin with."""
+    """The prefixes that translations begin with."""
 
     heading = "Input and output"
     prefix_file: Annotated[
         Path | None,
-        option("FILE", "Forced target prefixes, one a line.", marks=("reads", "torch", "lines")),
+        option(
+            "FILE",
+            "Force the first words of each translation: one line per input line.",
+            marks=("reads", "torch", "lines"),
+        ),
     ] = None
 
     def check(self, given: Any) -> None:
@@ -37,20 +41,20 @@ class PrefixOptions(ExtraOptions):
             raise UsageError(f"translate: -i and {_NAME} are both standard input; name a file")
         if self.prefix_file is not None and not _is_stream(self.prefix_file):
             with translation.open_input(self.prefix_file, _NAME):
-                pass  # or it is missing
+                pass  # the file may be missing
 
     def check_one(self, given: Any) -> None:
-        """Raise a UsageError for one of many files."""
+        """Raise a UsageError because prefixes are for one file, not many."""
         if self.prefix_file is not None:
             raise UsageError(f"translate: {_NAME} is for one file, but -i names many; leave it out")
 
     def fingerprint(self) -> dict[str, str]:
-        """Return the prefixes' sum, if they can be read again."""
+        """Return the prefixes' checksum, if the file can be read again."""
         path = self.prefix_file
         return {"prefixes": files.sha256(path)} if path and not _is_stream(path) else {}
 
     def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
-        """Return a translator that forces prefixes."""
+        """Return a translator that forces the prefixes."""
         if self.prefix_file is None:
             return translator
         add_prefixes = partial(_add_prefixes, self.prefix_file, given.errors)
@@ -60,11 +64,11 @@ class PrefixOptions(ExtraOptions):
 def _add_prefixes(
     path: Path, errors: DecodingErrors, chunks: Iterable[Sequence[str]], first_line: int
 ) -> Iterator[Sequence[str]]:
-    """Yield chunks whose lines know their prefixes; InputError: these are fewer or more.
+    """Yield chunks of lines with their prefixes; raise InputError if the numbers differ.
 
-    The first of them is line ``first_line`` of the input.
+    The first line of the chunks is line ``first_line`` of the input.
     """
-    name, advice = str(path), "give a line, empty or not, for each of the input's"
+    name, advice = str(path), "give one line per input line, which may be empty"
     with translation.open_input(path, _NAME) as raw:
         decoded = lines.decode_lines(lines.bounded_lines(raw, name), name, errors)
         starts = islice(enumerate(decoded, start=1), first_line - 1, None)
@@ -75,12 +79,12 @@ def _add_prefixes(
             ]
             if len(paired) < len(chunk):
                 missing = first_line + len(paired)
-                where = f"ends before line {missing:,}, which the input has"
+                where = f"ends before line {missing:,} of the input"
                 raise InputError(f"{name}: {where}; {advice}")
             first_line += len(chunk)
             yield paired
         if next(starts, None) is not None:
-            where = f"goes on with line {first_line:,}, which the input does not have"
+            where = f"has a line {first_line:,}, but the input ends before it"
             raise InputError(f"{name}: {where}; {advice}")
 
 

@@ -1,13 +1,13 @@
-"""What Python programs and notebooks use: ``from transformer_cli import Translator``.
+"""The interface for Python programs and notebooks: ``from transformer_cli import Translator``.
 
-This surface is small so that it can stay as it is; everything else may change with any version.
+It is small so that it can stay stable; everything else may change in any version.
 """
 
 import ctypes
 import os
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from numbers import Integral, Real
 from pathlib import Path
@@ -21,19 +21,14 @@ from transformer_cli.base.errors import (
     UsageError,
 )
 from transformer_cli.config.choices import (
-    HIGHEST_PENALTY,
     LARGEST_BEAM,
-    MOST_BATCH_TOKENS,
     MOST_THREADS,
     DeviceName,
     SearchPrecisionName,
 )
+from transformer_cli.config.decoding_schema import DecodingConfig
 from transformer_cli.inference.engine import SearchEngine
-from transformer_cli.inference.loading import (
-    ComputeOptions,
-    choose_engine,
-    load_translator,
-)
+from transformer_cli.inference.loading import ComputeOptions, choose_engine, load_translator
 from transformer_cli.inference.translation import Translation
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.runs.checkpoint import find_checkpoint
@@ -41,23 +36,34 @@ from transformer_cli.runs.directory import RunDirectory
 
 
 class Translator:
-    """A trained model that translates; make one with ``Translator.load``.
+    """A trained model that translates; create one with ``Translator.load``.
 
-    Several threads may use one: they take turns. So may forked processes on a CPU, where torch then
-    has one thread; other engines read the model again before their first translation.
+    Several threads may share one; they take turns. Forked processes may use it on a CPU; there,
+    torch then has one thread, and other engines read the model again before their first
+    translation.
     """
 
     def __init__(self, run: RunDirectory, checkpoint: str, options: ComputeOptions) -> None:
-        self._engine = choose_engine(run, options)
-        self._scoring_engine = choose_engine(run, options, prefers_torch=True)
+        # Choose here, because the run may have been moved when a call gives a setting.
+        values = {name: DecodingConfig.bounds(name)[1] for name in DecodingConfig.options()}
+        searches = {"": {}, **{name: {name: value} for name, value in values.items()}}
+        self._engines = {
+            (name, prefers_torch): choose_engine(
+                run,
+                replace(options, search={"beam_size": 2, **search}),  # any call may set a beam
+                prefers_torch=prefers_torch,
+            )
+            for name, search in searches.items()
+            for prefers_torch in (False, True)
+        }
         if not (run.exported or run.only_engine):
-            # One for both engines, whatever training makes the best one meanwhile.
+            # Use one checkpoint for both engines, even if training replaces the best one meanwhile.
             checkpoint = str(find_checkpoint(run.checkpoints, checkpoint).absolute())
         self._run, self._checkpoint, self._options = run, checkpoint, options
-        self._weights = ""  # their sum, once they are loaded
+        self._weights = ""  # their checksum, once they are loaded
         self._loaded: dict[str, TextTranslator[SearchEngine]] = {}
         self._turn = threading.Lock()
-        self._config = self._get(self._engine).config
+        self._config = self._get(self._choose(False, {})).config
         _LOADED.add(self)
 
     @classmethod
@@ -69,19 +75,20 @@ class Translator:
         precision: SearchPrecisionName = "auto",
         threads: int | None = None,
     ) -> "Translator":
-        """Read a trained model.
+        """Load a trained model.
 
         Args:
-            path: a run directory, or a model that was exported from one in a format that an
-                installed engine reads.
+            path: a run directory, or an exported model in a format that an installed engine reads.
             checkpoint: 'best', 'last', 'average' or a checkpoint's path.
-            device: where to compute; 'auto' takes a GPU if there is one.
-            precision: of matrix products; 'auto' is bfloat16 on a GPU that has it, else float32.
-            threads: CPU threads, for all that torch does in this process; None leaves them alone.
+            device: where to compute; 'auto' uses a GPU if there is one.
+            precision: precision of matrix products; 'auto' is bfloat16 on a GPU that supports it,
+                else float32.
+            threads: CPU threads for all of torch's work in this process; None keeps the current
+                number.
 
         Raises:
-            TransformerCliError: something is missing or damaged; the message is one line that says
-                what, and what to do.
+            TransformerCliError: something is missing or damaged; the message is one line with the
+                problem and the fix.
         """
         for name, value, kind in (
             ("device", device, DeviceName),
@@ -93,13 +100,12 @@ class Translator:
         _check_type("load: checkpoint", checkpoint, str, "text")
         if threads is not None:
             _check_count("load: threads", threads, MOST_THREADS)
-        # Any call may ask for a beam.
-        options = ComputeOptions("auto", device, precision, threads, beam_size=2)
+        options = ComputeOptions("auto", device, precision, threads)
         return cls(RunDirectory(Path(path).absolute()), checkpoint, options)
 
     @property
     def src_lang(self) -> str:
-        """Source language, as in 'de'."""
+        """Source language, for example 'de'."""
         return self._config.data.src_lang
 
     @property
@@ -115,36 +121,40 @@ class Translator:
         tag: str | None = None,
         length_penalty: float | None = None,
         prefixes: Iterable[str] | None = None,
+        **search: Any,
     ) -> list[str]:
-        """Translate text, one sentence a line.
+        """Translate lines of text.
 
         Args:
-            lines: a list, say, or an open file; best one sentence each. One of more than 1,024
-                tokens is translated in pieces.
-            beam_size: hypotheses kept; 1 is greedy search. None: the run's setting.
+            lines: for example, a list or an open file; best with one sentence per line. A line of
+                more than 1,024 tokens is translated in pieces.
+            beam_size: number of hypotheses kept; 1 is greedy search. None: the run's setting.
             batch_tokens: source tokens in a batch, times the beam. None: the run's setting.
-            tag: put before each line, as in the training data; None: no tag.
-            length_penalty: 0 to 100; a higher one prefers longer translations. None: the run's.
-            prefixes: what each line's translation begins with, verbatim; an empty one forces
-                nothing.
+            tag: a tag to put before each line, as in the training data; None: no tag.
+            length_penalty: 0 to 100; a higher value prefers longer translations. None: the run's
+                setting.
+            prefixes: text that each line's translation begins with, verbatim; an empty prefix
+                forces nothing.
+            search: further search settings, which are options of the command ``translate``.
 
         Returns:
-            As many translations, in the same order; a blank line's is empty, and one without words,
-            such as a number, is copied.
+            One translation per line, in the same order. A blank line gives an empty translation; a
+            line without words, such as a number, is copied.
 
         Raises:
-            InputError: ``lines`` is one text instead of several, or has what is no text; or there
-                are not as many prefixes.
+            InputError: ``lines`` is a single string or has an item that is not text, or the number
+                of prefixes differs from the number of lines.
             UsageError: a number is out of range, the run has no such tag, or the only engine that
-                reads the model forces no prefixes.
+                reads the model cannot force prefixes.
         """
+        search |= {"length_penalty": length_penalty}
         translated = self._translate(
             "translate",
             lines,
+            search,
             beam_size=beam_size,
             batch_tokens=batch_tokens,
             tag=tag,
-            length_penalty=length_penalty,
             prefixes=prefixes,
         )
         return [best.text for best, *_ in translated]
@@ -159,28 +169,30 @@ class Translator:
         tag: str | None = None,
         length_penalty: float | None = None,
         prefixes: Iterable[str] | None = None,
+        **search: Any,
     ) -> list[list[Translation]]:
-        """Return the ``n_best`` translations of each line, if as many are found, with their scores.
+        """Return up to ``n_best`` translations of each line, with their scores.
 
-        The beam is widened to hold them; ``beam_size`` must be enough if it is given. With
-        ``alignments``, the best of each line is aligned to it, word by word. All else is as in
-        ``translate``.
+        The beam is widened to hold them; if you give ``beam_size``, it must be large enough. With
+        ``alignments``, the best translation of each line is aligned to it, word by word. Everything
+        else is as in ``translate``.
 
         Returns:
-            As many lists, in the same order, each with the best first; of a blank line, one empty
-            translation.
+            One list per line, in the same order, with the best translation first; for a blank line,
+            one empty translation.
         """
         _check_count("translate_n_best: n_best", n_best, LARGEST_BEAM)
         _check_type("translate_n_best: alignments", alignments, bool, "True or False")
+        search |= {"length_penalty": length_penalty}
         return self._translate(
             "translate_n_best",
             lines,
+            search,
             n_best,
             alignments,
             beam_size=beam_size,
             batch_tokens=batch_tokens,
             tag=tag,
-            length_penalty=length_penalty,
             prefixes=prefixes,
         )
 
@@ -188,45 +200,38 @@ class Translator:
         self,
         method: str,
         lines: Iterable[str],
+        search: Mapping[str, Any],
         n_best: int | None = None,
         alignments: bool = False,
         *,
         beam_size: int | None,
         batch_tokens: int | None,
         tag: str | None,
-        length_penalty: float | None,
         prefixes: Iterable[str] | None,
     ) -> list[list[Translation]]:
-        """Check what a method was given, and translate; ``n_best`` None needs no scores."""
-        counts = (
-            ("beam_size", beam_size, LARGEST_BEAM),
-            ("batch_tokens", batch_tokens, MOST_BATCH_TOKENS),
-        )
-        for name, count, most in counts:
-            if count is not None:
-                _check_count(f"{method}: {name}", count, most)
-        if length_penalty is not None:
-            _check_type(f"{method}: length_penalty", length_penalty, Real, "a number")
-            if not 0 <= length_penalty <= HIGHEST_PENALTY:  # NaN is neither
-                raise UsageError(
-                    f"{method}: length_penalty: expected 0 to {HIGHEST_PENALTY:g}, "
-                    f"found {length_penalty}"
-                )
+        """Check a method's arguments, and translate; with ``n_best`` None, compute no scores."""
+        if unknown := [name for name in search if name not in DecodingConfig.options()]:
+            problem = f"got an unexpected keyword argument '{unknown[0]}'"
+            raise TypeError(f"Translator.{method}() {problem}")
+        search = {"beam_size": beam_size, "batch_tokens": batch_tokens, **search}
+        for name, value in search.items():
+            if value is not None:
+                _check_setting(method, name, value)
         if tag is not None:
             _check_type(f"{method}: tag", tag, str, "text")
         if n_best is not None and beam_size is not None and n_best > beam_size:
-            raise UsageError(f"{method}: a beam of {beam_size} does not hold the {n_best} best")
+            raise UsageError(f"{method}: a beam of {beam_size} cannot hold the {n_best} best")
         texts = _read_texts(method, "line", lines)
         starts = None if prefixes is None else _read_texts(method, "prefix", prefixes)
         if starts is not None and len(starts) != len(texts):
             raise InputError(
-                f"{method}: {len(starts)} prefixes for {len(texts)} lines; give one for each, "
-                "empty or not"
+                f"{method}: {len(starts)} prefixes for {len(texts)} lines; give one per line, "
+                "which may be empty"
             )
         needing_torch = ["prefixes"] * (starts is not None) + ["alignments"] * alignments
         has_scores = n_best is not None or bool(needing_torch)
         with self._turn:
-            loaded = self._get(self._scoring_engine if has_scores else self._engine)
+            loaded = self._get(self._choose(has_scores, search))
             if needing_torch and loaded.engine.name != "torch":
                 exported = self._run.only_engine
                 lack = f"reads no model exported for {exported.facts['reader']}" if exported else ""
@@ -236,7 +241,7 @@ class Translator:
                 )
             if tag is not None:
                 loaded = replace(loaded, tokenizers=loaded.tokenizers.tagged(tag))
-            translator = loaded.with_search(beam_size, batch_tokens, length_penalty=length_penalty)
+            translator = loaded.with_search(**search)
             translator = translator.with_search(max(n_best or 1, translator.decoding.beam_size))
             if starts is not None:
                 from transformer_cli.extensions.prefixes.forced_prefixes import (
@@ -252,8 +257,14 @@ class Translator:
                 translator = with_alignments(translator)
             return translator.translate_lines(texts, n_best)
 
+    def _choose(self, prefers_torch: bool, search: Mapping[str, Any]) -> str:
+        """Return the name of the engine for a call: torch if one of its settings needs it."""
+        given = [name for name in DecodingConfig.options() if search.get(name) is not None]
+        engines = [self._engines[name, prefers_torch] for name in ("", *given)]
+        return "torch" if "torch" in engines else engines[0]
+
     def _get(self, engine: str) -> TextTranslator[SearchEngine]:
-        """Return what searches with an engine, loaded when it is first asked for."""
+        """Return the loaded translator of an engine; load it on first use."""
         if engine not in self._loaded:
             threads = 1 if _FORKED else self._options.threads
             options = replace(self._options, engine=engine, threads=threads)
@@ -261,29 +272,29 @@ class Translator:
                 loaded = load_translator(self._run, self._checkpoint, options)
             except MissingCheckpointError as error:
                 raise MissingCheckpointError(
-                    f"{self._checkpoint}: is gone, perhaps by a training that goes on; load the "
-                    "model again"
+                    f"{self._checkpoint}: no longer exists; training may have replaced it; load "
+                    "the model again"
                 ) from error
             if loaded.checkpoint != (self._weights or loaded.checkpoint):
                 raise CheckpointError(
-                    f"{self._checkpoint}: has other weights than before; load the model again"
+                    f"{self._checkpoint}: its weights have changed; load the model again"
                 )
             self._loaded[engine], self._weights = loaded, loaded.checkpoint
         return self._loaded[engine]
 
     def _leave_to_parent(self) -> None:
-        self._turn = threading.Lock()  # a thread of the parent may have held it
+        self._turn = threading.Lock()  # a thread of the parent may have held the old one
         for name in list(self._loaded):
             if name == "torch":
                 sys.modules["torch"].set_num_threads(1)
             else:
-                # Never freed: a destructor might wait for threads, which stay in the parent.
+                # Never free it: a destructor might wait for threads, which stay in the parent.
                 ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._loaded.pop(name)))
 
 
 _LOADED: WeakSet[Translator] = WeakSet()
 _FORKED: list[bool] = []
-"""Has an item in a process that was forked from one that had torch, whose threads stay there."""
+"""Has an item in a process that was forked from one with torch, whose threads stay there."""
 
 
 def _leave_all_to_parent() -> None:
@@ -320,14 +331,24 @@ def _read_texts(method: str, kind: str, lines: Iterable[str]) -> list[str]:
 
 
 def _check_type(name: str, value: object, kinds: Any, expected: str) -> None:
-    # To Python, True is a number.
+    # Python counts True as a number.
     if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool):
         raise UsageError(f"{name}: expected {expected}, found {value!r}")
 
 
-def _check_count(name: str, value: int, most: int) -> None:
-    _check_type(name, value, Integral, "a whole number")
-    if value < 1:
-        raise UsageError(f"{name}: expected at least 1, found {value}")
+def _check_setting(method: str, name: str, value: Any) -> None:
+    least, most = DecodingConfig.bounds(name)
+    if DecodingConfig.model_fields[name].annotation is int:
+        _check_count(f"{method}: {name}", value, most, least)
+        return
+    _check_type(f"{method}: {name}", value, Real, "a number")
+    if not least <= value <= most:  # NaN is neither
+        raise UsageError(f"{method}: {name}: expected {least:g} to {most:g}, found {value}")
+
+
+def _check_count(name: str, value: int, most: int, least: int = 1) -> None:
+    _check_type(name, value, Integral, "an integer")
+    if value < least:
+        raise UsageError(f"{name}: expected at least {least}, found {value}")
     if value > most:
         raise UsageError(f"{name}: expected at most {most}, found {value}")

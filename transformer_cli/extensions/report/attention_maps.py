@@ -17,16 +17,16 @@ from transformer_cli.text.protocol import BOS_ID, EOS_ID
 class AttentionMaps:
     """The attention weights of one line and its translation, in float32 on the CPU.
 
-    Row i of a target is the step that wrote ``tgt_tokens[i]``. Each row's weights sum to 1,
-    but for rounding.
+    Row i of a target is the step that wrote ``tgt_tokens[i]``. Each row's weights sum to 1, apart
+    from rounding.
 
     Attributes:
-        src_tokens: as shown to a person; EOS is the last.
+        src_tokens: tokens in readable form; EOS is the last.
         tgt_tokens: likewise.
-        encoder: of the source on itself.
-        decoder: of the target on itself: column j is what step j was given, ``tgt_tokens[j - 1]``
-            or, for j = 0, the begin mark.
-        cross: of the target on the source.
+        encoder: self-attention of the source.
+        decoder: self-attention of the target: column j is the input of step j, which is
+            ``tgt_tokens[j - 1]`` or, for j = 0, the begin mark.
+        cross: attention of the target to the source.
         translation: the target as text.
     """
 
@@ -43,22 +43,22 @@ def compute_attention_maps(
     translator: TorchTranslator,
     line: str,
 ) -> AttentionMaps:
-    """Record the attention weights of one pass over a line and its whole translation.
+    """Translate a line and record the attention weights of one pass over both.
 
-    Without any words a source is EOS alone.
+    A source without words is EOS alone.
 
     Raises:
-        InputError: the line is too long to be translated as one.
+        InputError: the line is too long to translate without splitting it.
     """
     tokenizers = translator.tokenizers
     encoded = translator.encode_line(line)
     source = [number for piece in encoded.pieces for number in piece[:-1]]
     if len(encoded.pieces) > 1:
         raise InputError(
-            f"the line has {len(source):,} tokens, and at most {translator.longest_source:,} are "
-            "translated as one; give a sentence of it"
+            f"the line has {len(source):,} tokens, but at most {translator.longest_source:,} fit "
+            "into one pass; give a shorter part of it"
         )
-    longest = translator.longest_source  # so that EOS has a position too
+    longest = translator.longest_source  # leaves a position for EOS
     shorter = translator.with_search(max_length=min(longest, translator.max_length or longest))
     ((best, *_),) = shorter.translate_encoded([encoded], None)
     translation = [number for piece in best.pieces for number in piece.ids]

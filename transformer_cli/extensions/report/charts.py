@@ -36,7 +36,7 @@ def score_by_length(
     references: Sequence[str],
     metrics: Metrics = USUAL,
 ) -> list[LengthBucket]:
-    """Return the scores of each bucket that has sentences, without lowercased ones.
+    """Return the scores of each bucket that has sentences, without lowercased metrics.
 
     Lengths are in source tokens without EOS; empty sentences count as one token.
     """
@@ -73,7 +73,7 @@ class Series(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """A picture that plotly draws; all values are plain JSON."""
+    """A chart for plotly; all values are plain JSON."""
 
     name: str
     title: str
@@ -83,17 +83,17 @@ class Chart(NamedTuple):
     says: str = ""  # alternative text
     log: bool = False
     from_zero: bool = True
-    mark: int | None = None  # the step of the checkpoint that the page is about
+    mark: int | None = None  # step of the checkpoint that the page describes
 
     def as_json(self) -> dict[str, Any]:
         return {**self._asdict(), "series": [line._asdict() for line in self.series]}
 
 
 def make_training_charts(records: Sequence[Record], step: int) -> list[Chart]:
-    """Return charts of metrics.jsonl by step, if there is data; ``step`` is marked."""
+    """Return charts of metrics.jsonl by step, where there is data; mark ``step``."""
     trained = [record for record in records if record["kind"] == "train"]
     validated = validations(records)
-    # There are colours for two: BLEU and lowercased BLEU, or chrF in scripts without case.
+    # There are two colours: for BLEU and lowercased BLEU, or for chrF in scripts without case.
     metrics = measured_metrics(validated)[:2]
     label = " and ".join(metric.label for metric in metrics if not metric.needs_case)
 
@@ -112,7 +112,7 @@ def make_training_charts(records: Sequence[Record], step: int) -> list[Chart]:
     rate = [line("learning rate", "train", trained, "learning_rate")]
     charts = []
     for chart in (
-        Chart("loss", "Loss", STEP, "nats a token", both("loss"), from_zero=False),
+        Chart("loss", "Loss", STEP, "nats per token", both("loss"), from_zero=False),
         Chart("perplexity", "Perplexity", STEP, log, both("perplexity"), log=True, from_zero=False),
         Chart("scores", f"{label} of the validation split", STEP, f"{label}, greedy", scores),
         Chart("rate", "Learning rate", STEP, "learning rate", rate),
@@ -125,7 +125,7 @@ def make_training_charts(records: Sequence[Record], step: int) -> list[Chart]:
 
 
 def measured_metrics(validated: Sequence[Record]) -> list[Metric]:
-    """Return the metrics of translations in some of the validations."""
+    """Return the metrics that at least one validation has."""
     return [
         metric
         for metric in METRICS.values()

@@ -15,10 +15,10 @@ with lazy_imports():
     from transformer_cli.runs import directory as directories
 
 Output = Annotated[
-    Path | None, option("FILE", "The page.  [default: RUN/report.html]", "--output", "-o")
+    Path | None, option("FILE", "Page to write.  [default: RUN/report.html]", "--output", "-o")
 ]
 Sentences = Annotated[
-    list[str] | None, option("TEXT", "Show the attention of this sentence too; repeatable.")
+    list[str] | None, option("TEXT", "Also show the attention for this sentence; repeatable.")
 ]
 
 
@@ -33,17 +33,17 @@ def report(
     precision: options.Precision = "auto",
     threads: options.Threads = None,
 ) -> None:
-    """Report on a trained model as one HTML page: curves, scores, translations, attention.
+    """Write an HTML page about a run: curves, scores, translations and attention.
 
-    The page is one self-contained file: it works offline and opens in any browser. During training
-    it shows the best model so far.
+    The page is one file that works offline. If the run is still training, it shows the best model
+    so far.
 
     \b
     Example:
       transformer-cli report runs/toy --sentence 'Ein Hund schläft.'
     """
     directory = directories.RunDirectory(run)
-    directory.load_config()  # or it is no run
+    directory.load_config()  # raises an error if this is not a run
     directory.check_not_exported()
     default = directory.path / "report.html"
     page = output or default
@@ -52,7 +52,8 @@ def report(
     else:
         options.check_output(page, runs=[run])
     with writing.claim(output):
-        compute = loading.ComputeOptions("auto", device, precision, threads, beam_size)
+        search = {"beam_size": beam_size}
+        compute = loading.ComputeOptions("auto", device, precision, threads, search)
         html = run_page.render_run(directory, split, checkpoint, compute, sentence or [])
         text_files.write_text(page, html, is_named=output is not None)
     say(str(page))

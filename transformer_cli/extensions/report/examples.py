@@ -12,13 +12,13 @@ from transformer_cli.data.corpus import ParallelText
 from transformer_cli.extensions.verbatim.characters import MARKS, SPACELESS
 
 SHOWN = 8  # translations of each kind
-SEED = 1  # of random choices
+SEED = 1  # for random choices
 _WORD = re.compile(rf"[{SPACELESS}][{MARKS}]*+|(?:(?![{SPACELESS}])[\w{MARKS}])+")
 _PART = re.compile(rf"{_WORD.pattern}|\s+|.", re.DOTALL)
 
 
 class Span(NamedTuple):
-    """A part of a text, and whether it is missing in the other text."""
+    """A part of a text, and whether it is missing from the other text."""
 
     text: str
     differs: bool
@@ -28,7 +28,7 @@ class Span(NamedTuple):
 class Example:
     """A translation with its source and reference."""
 
-    line: int  # of the split, from 1
+    line: int  # in the split, from 1
     chrf: float
     src: str
     translation: list[Span]
@@ -51,7 +51,7 @@ def choose_sentences(
 ) -> dict[str, list[int]]:
     """Return the indices of the 'worst', 'best' and 'random' sentences.
 
-    Among equally good sentences, longer ones come first, as they are harder.
+    Among equally good sentences, longer ones come first because they are harder.
     """
     numbers = range(len(scores))
     from_worst = sorted(numbers, key=lambda n: (scores[n], -len(references[n]), n))
@@ -63,7 +63,7 @@ def choose_sentences(
 def mark_differences(first: str, second: str) -> tuple[list[Span], list[Span]]:
     """Return both texts as spans of common and different words (a word diff)."""
     cut = [split_parts(text) for text in (first, second)]
-    # White space does not count, or all texts would have much in common.
+    # Ignore white space; otherwise all texts would have much in common.
     solid = [[n for n, part in enumerate(side) if not part.isspace()] for side in cut]
     one, other = ([side[n] for n in of] for side, of in zip(cut, solid, strict=True))
     matcher = SequenceMatcher(None, one, other, autojunk=False)
@@ -79,7 +79,7 @@ def _spans(cut: list[str], common: set[int]) -> list[Span]:
     def differs(number: int) -> bool:
         if not cut[number].isspace():
             return number not in common
-        # White space between two different words is marked as well.
+        # Also mark white space between two different words.
         return 0 < number < len(cut) - 1 and not {number - 1, number + 1} & common
 
     return [
@@ -89,14 +89,14 @@ def _spans(cut: list[str], common: set[int]) -> list[Span]:
 
 
 def split_parts(text: str) -> list[str]:
-    """Split ``text`` into words, white space and single characters; joined, they are the text."""
+    """Split ``text`` into words, white space and single characters; joined, they give ``text``."""
     return _PART.findall(text)
 
 
 def sentence_chrf(
     hypotheses: Iterable[str], references: Iterable[str], lowercase: bool = False
 ) -> list[float]:
-    """Return each sentence's chrF, 0 to 100, against a reference of its own."""
+    """Return each sentence's chrF, 0 to 100, against its own reference."""
     from sacrebleu.metrics.chrf import CHRF
 
     chrf = CHRF(lowercase=lowercase)

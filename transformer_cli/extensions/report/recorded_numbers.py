@@ -1,4 +1,4 @@
-"""The numbers in records of metrics.jsonl, which anybody may have changed."""
+"""Reads numbers from metrics.jsonl, which users may have edited."""
 
 import math
 from collections.abc import Iterable

@@ -22,9 +22,9 @@ def plotly_script() -> str:
 def render_page(name: str, plotly: str | None, page_data: dict[str, Any], **values: object) -> str:
     """Render the template NAME.html with ``values``; its script NAME.js reads ``page_data``.
 
-    Without ``plotly``, the result of ``plotly_script``, the page has no scripts. Jinja escapes all
-    input, and control characters are made visible. The page's Content-Security-Policy only allows
-    its own two scripts, by their SHA-256, and no requests.
+    ``plotly`` is the result of ``plotly_script``; without it, the page has no scripts. Jinja
+    escapes all input, and control characters are made visible. The page's Content-Security-Policy
+    allows only its own two scripts, by their SHA-256, and no requests.
     """
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
@@ -70,14 +70,14 @@ def _make_all_visible(value: Any) -> Any:
 
 
 def _sentence(text: str) -> Any:
-    """Return a sentence for its own cell, where its bidi controls do no harm."""
+    """Return a sentence for its own cell, where bidi controls do no harm."""
     from markupsafe import escape
 
     return escape(re.sub(f"[^{OF_LINES}]+", lambda part: make_visible(part[0]), text))
 
 
 def _show_all(line: str) -> str:
-    """Return a line with invisible characters as escapes, cut if it is long."""
+    """Return a line with invisible characters as escapes; cut it if it is long."""
     shown = line if len(line) <= _MAX_LENGTH else f"{line[:_MAX_LENGTH]} …"
     return "".join(
         character if character.isprintable() or character.isspace() else ascii(character)[1:-1]

@@ -33,7 +33,7 @@ from transformer_cli.text.protocol import BOS_ID, EOS_ID, SPECIALS, UNK_ID
 from transformer_cli.text.tokenizer import fingerprint
 
 ATTENTION_SENTENCES = 5  # sentences of the split whose attention is shown
-ATTENTION_STEPS = 255  # attention weights from 0 to 1 are rounded to so many steps, a byte each
+ATTENTION_STEPS = 255  # weights from 0 to 1 are rounded to this many steps, one byte each
 _FITTING_TOKENS = range(4, 31)  # sentences of this length fit a screen
 _MAX_TOKENS = 200  # the size of the page grows with their square
 
@@ -45,13 +45,13 @@ def render_run(
     compute: ComputeOptions,
     sentences: Sequence[str],
 ) -> str:
-    """Return the page about a run that translates a split, with the attention of sentences."""
+    """Return the page about a run's translations of a split, with attention for sentences."""
     for sentence in sentences:
         _check_sentence(sentence)
-    plotly = plotly_script()  # before long work
-    advice = f"score it on yours with: transformer-cli evaluate {run.path} --src FILE --ref FILE"
+    plotly = plotly_script()  # fail before the long work
+    advice = f"score it on your text: transformer-cli evaluate {run.path} --src FILE --ref FILE"
     split, text = load_split(run, split, advice)
-    # The same checkpoint throughout, even if a training replaces the best one meanwhile.
+    # Use the same checkpoint throughout, even if training replaces the best one meanwhile.
     weights = find_checkpoint(run.checkpoints, checkpoint)
     translator, searcher = load_scorer(run, str(weights), compute)
     config, tokenizers = translator.config, translator.tokenizers
@@ -98,7 +98,7 @@ def render_run(
         lengths=lengths,
         examples=choose_examples(text, result.hypotheses),
         trained=_open_trained(run),
-        unknown=[  # shares of tokens
+        unknown=[  # shares of the tokens
             float((side.ids == UNK_ID).mean()) if len(side.ids) else 0.0
             for side in (encoded.src, encoded.tgt)
         ],
@@ -114,14 +114,14 @@ def render_run(
 
 
 def _check_sentence(sentence: str) -> None:
-    # Python makes half a surrogate pair of each byte that is not UTF-8.
+    # Python decodes each byte that is not valid UTF-8 as half a surrogate pair.
     is_utf8 = not any("\ud800" <= character <= "\udfff" for character in sentence)
     if not sentence.strip() or "\n" in sentence.strip() or not is_utf8:
         raise UsageError(f"--sentence {sentence!r}: expected one line of UTF-8 text")
 
 
 def _open_trained(run: RunDirectory) -> EncodedStore | None:
-    """Return a run's encoded training text; None: it is not there."""
+    """Return a run's encoded training text, or None if it is missing."""
     stats = read_stats(run.encoded)
     if stats is None:
         return None
@@ -131,8 +131,8 @@ def _open_trained(run: RunDirectory) -> EncodedStore | None:
 def _attend(
     translator: TorchTranslator, text: ParallelText, lengths: Sequence[int]
 ) -> list[dict[str, Any]]:
-    """Return the attention of random sentences, if possible of those that fit a screen."""
-    # Longer ones are translated in parts; a tag takes a token.
+    """Return the attention of random sentences, preferably those that fit a screen."""
+    # Longer sentences are translated in parts; a tag takes a token.
     most = min(_MAX_TOKENS, translator.longest_source - 1)
     whole = [number for number, length in enumerate(lengths) if 0 < length <= most]
     fit = [number for number in whole if lengths[number] in _FITTING_TOKENS] or whole
@@ -148,7 +148,7 @@ def pack_sentence(translator: TorchTranslator, sentence: str) -> dict[str, Any]:
     tokens = len(translator.tokenizers.encode_source(sentence).ids)
     if tokens > _MAX_TOKENS:
         raise InputError(
-            f"has {tokens:,} tokens, and at most {_MAX_TOKENS} can be shown; give a shorter one"
+            f"has {tokens:,} tokens, but at most {_MAX_TOKENS} can be shown; give a shorter one"
         )
     return pack_attention(sentence, compute_attention_maps(translator, sentence))
 
@@ -167,9 +167,9 @@ def pack_attention(title: str, maps: AttentionMaps) -> dict[str, Any]:
 
 
 def _pack(queries: Sequence[str], keys: Sequence[str], weights: Tensor) -> dict[str, Any]:
-    """Return the weights with which queries attend to keys.
+    """Pack the weights of queries over keys into base64.
 
-    They are in base64, a byte each, ordered by layer, head and query.
+    Each weight is one byte; the order is layer, head, query.
     """
     layers, heads, rows, columns = weights.shape
     assert (rows, columns) == (len(queries), len(keys))

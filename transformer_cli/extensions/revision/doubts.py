@@ -1,6 +1,7 @@
-"""Doubtful translations, whatever has made them: found, searched again, and noted.
+"""Finds doubtful translations from any engine, searches again for them, and notes them.
 
-Doubtful are repetitions, wrong lengths, copies of the source, and other scripts.
+A translation is doubtful if it repeats itself, has a wrong length, copies its source, or is in
+another script.
 """
 
 import re
@@ -10,23 +11,18 @@ from operator import le
 from typing import TYPE_CHECKING, Any
 
 from transformer_cli.extensions.revision.foreign_scripts import are_close, script_of, scripts_of
-from transformer_cli.inference.translation import (
-    EncodedLine,
-    Notes,
-    Reviser,
-    Translation,
-    Watcher,
-)
+from transformer_cli.inference.translation import EncodedLine, Notes, Reviser, Translation, Watcher
 
 if TYPE_CHECKING:
     from transformer_cli.inference.translator import TextTranslator
 
-MIN_SCRIPT_LETTERS = 5  # a line of fewer letters, an abbreviation say, tells no script
-MAX_FOREIGN_SHARE = 0.5  # of a line's letters, in other scripts than its language's
-MIN_TELLING_LETTERS = 20  # fewer may be anything, as 'GNU General Public', which has 16
+MIN_SCRIPT_LETTERS = 5  # fewer letters, such as an abbreviation, do not show a line's script
+MAX_FOREIGN_SHARE = 0.5  # maximum share of a line's letters in scripts of other languages
+MIN_TELLING_LETTERS = 20  # shorter copies may be right: 'GNU General Public' has 16 letters
 _DIGIT = re.compile(r"\d")
-# A phrase three times in a row, 'of the car of the car of the car', or four times within a word,
-# as no 'Sonnenenergie' has; not twice, or three times, in the source.
+# The same phrase three times in a row, as in 'of the car of the car of the car', or four times
+# within a word, which words like 'Sonnenenergie' do not have. The source must not have it two or
+# three times.
 _REPEATED = {
     times: re.compile(rf"(?P<phrase>\S.{{1,59}}?)(?P=phrase){{{times - 1}}}") for times in (2, 3)
 }
@@ -34,27 +30,27 @@ _STUTTERED = {
     times: re.compile(rf"([^\W\d_])\1{{{3 * times - 4}}}|(\S{{2,30}}?)\2{{{times}}}")
     for times in (2, 3)
 }
-# Times as long or as short as the source. Of the 169,813 pairs in Tatoeba's download, one is.
+# Maximum ratio of the lengths. Only one of the 169,813 pairs in Tatoeba's download exceeds it.
 _MAX_LENGTH_RATIO = 3.0
-_SMOOTHING = 10  # characters, so that a word may become a clause
-# Ideographs, kana and hangul, of which one says as much as some three letters.
+_SMOOTHING = 10  # characters; lets a word become a clause
+# Ideographs, kana and hangul: each says about as much as three letters.
 _DENSE = re.compile("[\u2e80-\ud7ff]")
 SECOND_BEAM = 8
 """Beam of the second search for a doubtful translation, unless the first one's is wider."""
 _SHOWN_LINES = 10
 FIXED = "fixed by a second search"
-"""The remark on a translation that a second search has found; other remarks are doubts."""
+"""The remark on a translation that the second search found; all other remarks are doubts."""
 
 
 class DoubtFinder:
-    """Tells translations into a language that are most likely wrong."""
+    """Finds translations into a language that are most likely wrong."""
 
     def __init__(self, tgt_lang: str, may_copy: bool = False) -> None:
         self._script = ScriptCheck(tgt_lang)
         self._may_copy = may_copy
 
     def find(self, src: str, tgt: str) -> str:
-        """Return what is doubtful about a translation, as in 'repeats itself'; '' if nothing is."""
+        """Return why a translation is doubtful, e.g. 'repeats itself', or '' if it is not."""
         if not src.strip():
             return ""
         ratio = (_length(tgt) + _SMOOTHING) / (_length(src) + _SMOOTHING)
@@ -71,13 +67,13 @@ class DoubtFinder:
 
 
 def is_copy(src: str, tgt: str) -> bool:
-    """Return whether the target is the source, and so long that it should not be."""
+    """Return whether the target equals a source that is long enough to need translation."""
     return src.strip() == tgt.strip() and not is_short(src)
 
 
 def is_short(line: str) -> bool:
-    """Return whether a line has few letters beside its verbatim parts, and so may be anything."""
-    from transformer_cli.extensions.verbatim.verbatim_parts import without_verbatim  # seldom asked
+    """Return whether a line has so few letters outside verbatim parts that a copy may be right."""
+    from transformer_cli.extensions.verbatim.verbatim_parts import without_verbatim  # rarely used
 
     return sum(map(str.isalpha, without_verbatim(line))) < MIN_TELLING_LETTERS
 
@@ -88,8 +84,8 @@ def _length(text: str) -> int:
 
 def _repeats(text: str, times: int) -> bool:
     words = text.split()
-    is_dense = bool(_DENSE.search(text))  # and has no spaces
-    # The pattern takes time, and hardly a line with spaces has words enough that are alike.
+    is_dense = bool(_DENSE.search(text))  # such text has no spaces
+    # The pattern is slow, and few lines with spaces have enough equal words.
     if is_dense or len(words) - len(set(words)) >= times - 1:
         phrases = (each["phrase"] for each in _REPEATED[times].finditer(text + " "))
         if any(any(map(str.isalpha, one)) and (is_dense or " " in one) for one in phrases):
@@ -98,13 +94,13 @@ def _repeats(text: str, times: int) -> bool:
 
 
 class ScriptCheck:
-    """Tells lines that are in no script of a language."""
+    """Finds lines that are in none of a language's scripts."""
 
     def __init__(self, language: str) -> None:
         self._scripts = scripts_of(language)
 
     def foreign_script(self, line: str) -> str | None:
-        """Return the script that most of a line's letters are in, if the language has not it."""
+        """Return the script of most letters if the language does not use it, else None."""
         if self._scripts is None or ("LATIN" in self._scripts and line.isascii()):
             return None
         letters = list(filter(str.isalpha, line))
@@ -119,14 +115,14 @@ class ScriptCheck:
 
 
 def doubt_of(translation: Translation) -> str:
-    """Return what is doubtful about a translation, as in 'repeats itself'; '' if nothing is."""
+    """Return why a translation is doubtful, e.g. 'repeats itself', or '' if it is not."""
     return "" if translation.remark == FIXED else translation.remark
 
 
 def may_copy(translator: "TextTranslator[Any]") -> bool:
-    """Return whether a translation that is its source may be right.
+    """Return whether a translation that equals its source may be right.
 
-    So it is between closely related languages, and after a training text with many copies.
+    It may be right between closely related languages, or if the training text has many copies.
     """
     data = translator.config.data
     return translator.tokenizers.copied or are_close(data.src_lang, data.tgt_lang)
@@ -134,12 +130,12 @@ def may_copy(translator: "TextTranslator[Any]") -> bool:
 
 @dataclass(frozen=True)
 class Doubts(Reviser):
-    """Marks doubtful translations, and searches better ones.
+    """Marks doubtful translations, and searches for better ones.
 
     Attributes:
-        finder: tells them.
-        is_raw: whether what the model says is written, good or bad, as with scores.
-        falls_back: whether the line itself is written where all are doubtful.
+        finder: finds doubtful translations.
+        is_raw: whether to write the model's output unchanged, as with scores.
+        falls_back: whether to write the source line if all its translations are doubtful.
     """
 
     finder: DoubtFinder
@@ -156,8 +152,8 @@ class Doubts(Reviser):
     ) -> list[list[Translation]]:
         """Search again, with a wider beam, for lines whose best translation is doubtful.
 
-        The best translation that is not doubtful and has lost no more of its source is taken;
-        without one, the first stays. Samples are what the model says, good or bad.
+        Take the best translation that is not doubtful and has lost no more of its source. If there
+        is none, keep the first. Samples are never replaced.
         """
         doubts = [
             self.finder.find(line.text, best.text)
@@ -188,12 +184,12 @@ class Doubts(Reviser):
         return revised
 
     def notes(self) -> Notes:
-        """Return what notes doubtful lines, and what is lost."""
+        """Return notes of doubtful lines, and of lost numbers and tabs."""
         return RevisionNotes(self.is_raw)
 
 
 class RevisionNotes(Notes):
-    """Notes doubtful lines, and those that lack numbers or tabs of their source."""
+    """Notes of doubtful lines, and of lines that lack numbers or tabs of their source."""
 
     def __init__(self, is_raw: bool = False) -> None:
         self._is_raw = is_raw
@@ -202,7 +198,7 @@ class RevisionNotes(Notes):
         self._remarks: dict[str, list[int]] = {}
 
     def look(self, number: int, src: str, found: Sequence[Translation]) -> Iterator[str]:
-        """Note a line; return what is doubtful about its translation."""
+        """Note a line; return why its translation is doubtful."""
         best = found[0]
         if not self._is_raw and _DIGIT.search(src):
             from transformer_cli.extensions.revision.lost_numbers import loses_numbers
@@ -217,9 +213,9 @@ class RevisionNotes(Notes):
             yield f"doubtful, {doubt}"
 
     def summary(self, lines: int) -> Iterator[str]:
-        """Yield a line for each kind of what was noted."""
+        """Yield a line for each kind of note."""
         noted = {"numbers of the source are missing": self._numbers, "tabs are lost": self._tabs}
-        for remark in sorted(self._remarks, key=FIXED.__eq__):  # what was fixed comes last
+        for remark in sorted(self._remarks, key=FIXED.__eq__):  # fixed lines come last
             noted[f"doubtful, {remark}"] = self._remarks[remark]
         for what, numbers in noted.items():
             if numbers:
@@ -227,7 +223,7 @@ class RevisionNotes(Notes):
 
 
 def name_lines(numbers: Sequence[int]) -> str:
-    """Return the numbers of some lines as messages say them: the first few."""
+    """Return the first few numbers of some lines, for a message."""
     shown = ", ".join(f"{number:,}" for number in numbers[:_SHOWN_LINES])
     more = ", …" if len(numbers) > _SHOWN_LINES else ""
     return f"line{'s' if len(numbers) > 1 else ''} {shown}{more}"

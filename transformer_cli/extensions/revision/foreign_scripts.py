@@ -1,4 +1,4 @@
-"""The scripts of languages and letters, and languages that are close to each other."""
+"""The scripts of languages and letters, and groups of closely related languages."""
 
 import unicodedata
 from functools import lru_cache
@@ -35,13 +35,13 @@ _LANGUAGES = {
     "CJK HIRAGANA KATAKANA": "ja",
     "HANGUL CJK": "ko",
 }
-"""By their scripts, as Unicode names them."""
+"""Languages by their scripts, which have Unicode's names."""
 _SCRIPTS = {
     language: frozenset(scripts.split())
     for scripts, languages in _LANGUAGES.items()
     for language in languages.split()
 }
-# Of ISO 15924: those that languages with other scripts are also written in, as in 'sr-Latn'.
+# ISO 15924 codes of scripts in which languages may also be written, as in 'sr-Latn'.
 _BY_CODE = {"Latn": "LATIN", "Cyrl": "CYRILLIC", "Arab": "ARABIC", "Deva": "DEVANAGARI"}
 # The Unicode name of a letter starts with its script, with exceptions such as 'MICRO SIGN'.
 _NAMES = frozenset(" ".join(_LANGUAGES).split())
@@ -50,15 +50,15 @@ _CLOSE = ("no nb nn da", "bs cnr hr sr", "cs sk", "gl pt", "id ms")
 
 
 def scripts_of(language: str) -> frozenset[str] | None:
-    """Return a language's scripts ('de', 'sr-Latn'), as Unicode names them; None: unknown."""
+    """Return the Unicode names of a language's scripts ('de', 'sr-Latn'), or None if unknown."""
     script = _BY_CODE.get(script_code(language) or "")
     return _SCRIPTS.get(base_language(language)) if script is None else frozenset({script})
 
 
 def are_close(first: str, second: str) -> bool:
-    """Return whether sentences are often the same in two languages: in nb and nn, pt-BR and pt.
+    """Return whether two languages share many sentences, such as nb and nn, or pt and pt-BR.
 
-    Nothing is the same in two scripts: not in sr-Cyrl and sr-Latn.
+    Two scripts share no sentences, so sr-Cyrl and sr-Latn are not close.
     """
     scripts = [scripts_of(language) for language in (first, second)]
     if None not in scripts and not frozenset.intersection(*filter(None, scripts)):
@@ -69,7 +69,7 @@ def are_close(first: str, second: str) -> bool:
 
 @lru_cache(1 << 16)
 def script_of(character: str) -> str | None:
-    """Return a letter's script; None for one of an unknown script and for other characters."""
+    """Return a letter's script, or None for an unknown script and for other characters."""
     if not character.isalpha():
         return None
     name = unicodedata.name(character, "")

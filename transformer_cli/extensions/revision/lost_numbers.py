@@ -1,4 +1,4 @@
-"""Numbers that a translation has lost; loaded once a source has one."""
+"""Finds numbers that a translation has lost; imported when a source first has a number."""
 
 import re
 import unicodedata
@@ -6,7 +6,7 @@ from collections import Counter
 
 from transformer_cli.extensions.verbatim.verbatim_parts import without_verbatim
 
-MAX_NUMBER_IN_WORDS = 12  # a number that one side may spell out, as it may round ones
+MAX_NUMBER_IN_WORDS = 12  # one side may spell out a number up to this one
 
 _THOUSANDS = re.compile(r"(?<=\d)[.,'’ \u00a0\u202f](?=\d{3}(?!\d))")
 _AFTERNOON = re.compile(r"\b(1[01]|0?[1-9])((?:[:.][0-5]\d)?\s?p\.?\s?m\b)", re.IGNORECASE)
@@ -28,7 +28,7 @@ def loses_numbers(src: str, tgt: str) -> bool:
 
 
 def find_numbers(line: str, reads_afternoons: bool) -> Counter[str]:
-    """Return the numbers of a line: '1,000', '1.000' and '1 000' are one, '3 pm' may be 15."""
+    """Return a line's numbers; '1,000', '1.000' and '1 000' are equal, and '3 pm' may be 15."""
     line = without_verbatim(line)
     if not line.isascii():
         line = DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), line)

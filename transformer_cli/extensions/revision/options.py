@@ -1,4 +1,4 @@
-"""Options of `translate` about doubtful translations."""
+"""Options of `translate` for doubtful translations."""
 
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
@@ -9,27 +9,25 @@ from transformer_cli.cli.declaring import AnyTranslator, ExtraOptions, option
 
 @dataclass(frozen=True)
 class RevisionOptions(ExtraOptions):
-    """What is done about translations that are not good enough."""
+    """How to handle doubtful translations."""
 
     heading = "Search"
-    about = (
-        "A doubtful translation (repetitive, far too long or short) is searched again, with a "
-        "wider beam."
-    )
+    about = "Doubtful translations, such as repetitive ones, are tried again with a wider beam."
     fallback: Annotated[
-        Literal["source"] | None, option(None, "What is written for a doubtful translation.")
+        Literal["source"] | None,
+        option(None, "Write the source instead of a doubtful translation."),
     ] = None
 
     def check(self, given: Any) -> None:
-        """Raise a UsageError if scores are asked for and the line itself may be written."""
+        """Raise a UsageError if --fallback is combined with an option that writes scores."""
         if self.fallback is not None and given.marked("scores"):
             raise UsageError(
-                f"translate: {given.marked('scores')[0][0]} writes what the model says; leave out "
+                f"translate: {given.marked('scores')[0][0]} writes the model's output; leave out "
                 "--fallback"
             )
 
     def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
-        """Return a translator that revises what it finds."""
+        """Return a translator that revises doubtful translations."""
         from transformer_cli.extensions.revision import doubts
 
         reviser = doubts.Doubts(

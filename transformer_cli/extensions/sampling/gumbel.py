@@ -1,4 +1,4 @@
-"""Translations drawn from a model's distribution."""
+"""Draws translations from a model's distribution."""
 
 import hashlib
 from collections.abc import Sequence
@@ -21,11 +21,11 @@ def with_sampling(translator: Translator, seed: int) -> Translator:
 
 
 class Sampler:
-    """Draws the next token of each row from the model's distribution, by the Gumbel-max trick.
+    """A constraint that draws each row's next token from the distribution, by the Gumbel-max trick.
 
-    Each source has a random generator of its own, seeded by its ids. So what is drawn for a
-    sentence depends neither on its batch nor on threads, and a text that is resumed comes out the
-    same. Equal sentences have equal samples.
+    Each source has its own random generator, seeded by its ids. So a sentence's samples depend
+    neither on its batch nor on threads, and a resumed text gets the same samples. Equal sentences
+    have equal samples.
     """
 
     def __init__(self, sources: Sequence[Sequence[int]], seed: int) -> None:

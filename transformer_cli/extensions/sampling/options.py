@@ -1,4 +1,4 @@
-"""The option of ``translate`` that draws translations instead of searching the likeliest."""
+"""The option of ``translate`` that draws random translations instead of searching."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -13,15 +13,16 @@ with lazy_imports():
 
 @dataclass(frozen=True)
 class SamplingOptions(ExtraOptions):
-    """Whether translations are drawn."""
+    """Whether to draw random translations."""
 
     heading = "Search"
     sample: Annotated[
-        int | None, option("SEED", "Sample tokens, with this seed.", min=0, marks=("torch",))
+        int | None,
+        option("SEED", "Draw random translations with this seed.", min=0, marks=("torch",)),
     ] = None
 
     def check(self, given: Any) -> None:
-        """Raise a UsageError if several translations of a line are asked for."""
+        """Raise a UsageError if other options ask for several translations of a line."""
         asked = [("--beam-size", given.beam_size or 1), *given.marked("scores")]
         for name, count in asked if self.sample is not None else ():
             if count > 1:

@@ -1,7 +1,7 @@
-"""Which addresses are no plain URLs of text, and which have secrets that must not be shown.
+"""Recognizes URLs that cannot name text, and hides secrets in URLs.
 
-All text that is shown goes through ``hide_credentials``, and what it changes is refused before it
-is recorded. It knows mistyped URLs too. Its time grows linearly with the text.
+All messages go through ``hide_credentials``. An address that it would change is refused before it
+is recorded. It also recognizes mistyped URLs. Its time grows linearly with the text.
 """
 
 import os
@@ -19,23 +19,24 @@ def check_address(text: str) -> None:
     compact = "".join(text.split())
     if has_scheme and len(compact) > _MAX_URL:
         raise ValueError(f"a URL of {len(compact):,} characters is too long")
-    # Before any message that shows it. The name of a file may look like a login or a query.
+    # Check this before any message that shows the URL. A file's name may look like a login or a
+    # query.
     is_address = has_scheme or (_begins_with_web_scheme(compact) and not _is_there(text))
     if is_address and hide_credentials(compact) != compact:
-        problem = "has a password or a key, which records would keep; leave it to the store's own "
-        problem += "settings, such as ~/.aws or the environment"
+        problem = "has a password or a key, which records would keep; use the store's own "
+        problem += "settings instead, such as ~/.aws or the environment"
         if not has_scheme or scheme in ("http", "https"):
             problem = "has a login or a query (?…, ;… or #…), which records would keep; "
-            problem += "download the file, and name its path"
+            problem += "download the file, and give its path"
         begins = f"that begins with {scheme[:20]}://" if has_scheme else "without ://"
         raise ValueError(f"a URL {begins} {problem}")
     if not has_scheme:
         return
     parts = name.removesuffix("/").split("/")
     if "::" in text or not re.fullmatch("[a-z][a-z0-9+.-]*", scheme):
-        problem = "is no plain URL of an object, such as s3://bucket/name.zst"
+        problem = "is not a plain URL of an object, such as s3://bucket/name.zst"
     elif scheme in _OF_FILES:
-        problem = "is a file's; write its path alone"
+        problem = "is a file's URL; give only its path"
     elif not set(parts).isdisjoint(("", ".", "..")) or re.search(r"[\x00-\x1f\x7f]", text):
         problem = "has a part that is empty, . or .., or a control character"
     else:
@@ -44,10 +45,10 @@ def check_address(text: str) -> None:
 
 
 def _is_there(name: str) -> bool:
-    return os.path.exists(name)  # noqa: PTH110 - Path.exists raises an error if it is too long
+    return os.path.exists(name)  # noqa: PTH110 - Path.exists raises an error for a long name
 
 
-# The beginning of a URL, up to its path; mistyped too, as https:/, https:\\, https: or https//.
+# The beginning of a URL, up to its path; also if mistyped, as https:/, https:\\, https: or https//.
 _URL = re.compile(
     r"([a-z0-9]{0,12}:///*|[a-z][a-z0-9]{1,11}:[/\\]+|https?(?::|//))([^/\s]*)", re.IGNORECASE
 )
@@ -63,7 +64,7 @@ def hide_credentials(text: str) -> str:
 
 
 def _begins_with_web_scheme(text: str) -> bool:
-    """Return whether text begins with http: or https:, or with these mistyped."""
+    """Return whether text begins with http: or https:, even if mistyped."""
     url = _URL.match(text)
     return url is not None and _is_web(url)
 
@@ -89,9 +90,9 @@ def _hide_in_word(word: str) -> str:
 
 
 def _has_login(authority: str, is_web: bool) -> bool:
-    """Return whether a URL, which has an @ somewhere, has a secret before it."""
+    """Return whether the authority of a URL in a word with an @ has a secret."""
     login, at, _ = authority.rpartition("@")
-    if at:  # a name alone is a token in a URL of the web, and only a name in sftp://me@host
+    if at:  # a name alone is a token in a web URL, but only a name in sftp://me@host
         return is_web or ":" in login
     # A password may have a slash; a port has only digits.
     _, colon, port = authority.partition("]:" if authority.startswith("[") else ":")
@@ -100,11 +101,11 @@ def _has_login(authority: str, is_web: bool) -> bool:
 
 def _hide_parameters(word: str) -> str:
     """Hide all parameters of a word that begins with a URL."""
-    kept = word.rstrip("'\":,.)")  # of the sentence around it
+    kept = word.rstrip("'\":,.)")  # punctuation of the sentence around it
     web = next(filter(_is_web, _URL.finditer(kept)), None)
     begin = web.end(1) if web else 0
     mark = _MARK.search(kept, begin) if web else None
-    # In other stores and in zip archives, ? is a wildcard for names.
+    # In the names of other stores and of zip archives, ? is a wildcard.
     if mark is None or ".zip/" in kept[begin : mark.start()].lower():
         mark = _PARAMETER.search(kept, begin)
     if mark is None or mark.end() == len(kept):

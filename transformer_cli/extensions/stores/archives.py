@@ -1,6 +1,6 @@
-"""Zip archives: a path may lead into one, as in a.zip/deu.txt, which is read in place.
+"""Zip archives: a path such as a.zip/deu.txt names a file in one, which is read in place.
 
-Nothing is ever written to where a name in an archive points.
+Nothing is ever extracted to a path that an archive names.
 """
 
 import io
@@ -11,19 +11,15 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, BinaryIO
 
 from transformer_cli.base.errors import CorpusError, MissingTextError, did_you_mean
-from transformer_cli.base.locations import (
-    LOCAL,
-    Location,
-    open_regular,
-)
+from transformer_cli.base.locations import LOCAL, Location, open_regular
 from transformer_cli.base.messages import size
 from transformer_cli.extensions.stores.objects import SeekableReader, is_match
 
 if TYPE_CHECKING:
     from zipfile import ZipFile, ZipInfo
 
-# Text is packed to a third or a tenth; what unpacks to more than this many times its archive, and
-# to gigabytes, is a bomb.
+# Text is packed to a third or a tenth. An archive that unpacks to more than this many times its
+# size, and to gigabytes, is a zip bomb.
 _MAX_RATIO = 200
 _ALWAYS_ALLOWED = 1 << 30
 _ENCRYPTED = 1
@@ -42,7 +38,7 @@ class ZipArchives(Location):
         return io.BufferedReader(SeekableReader(file, partial(_naming_errors, path)), _READ_BYTES)
 
     def sizes(self, paths: Sequence[Path]) -> list[int]:
-        """Return the bytes that each file takes in its archive; 0: it cannot be read."""
+        """Return each file's compressed size in its archive, or 0 if it cannot be read."""
         return list(map(self._size, paths))
 
     def _size(self, path: Path) -> int:
@@ -73,7 +69,7 @@ ZIP = ZipArchives()
 
 
 def find_archive(path: Path) -> Path | None:
-    """Return the archive that a path leads into; None: there is none."""
+    """Return the archive that a path leads into, else None."""
     for place in reversed((path, *path.parents)):
         with suppress(OSError):
             if place.suffix.lower() == ".zip" and place.is_file():
@@ -82,15 +78,15 @@ def find_archive(path: Path) -> Path | None:
 
 
 def _split(path: Path) -> tuple[Path, str]:
-    """Return the archive of a path, and the name in it; that of the archive itself is ''."""
+    """Return the archive of a path and the name in it, which is '' for the archive itself."""
     archive = find_archive(path)
     if archive is None:
-        raise MissingTextError(f"{path}: there is no such archive any more")
+        raise MissingTextError(f"{path}: the archive no longer exists")
     return archive, "" if path == archive else path.relative_to(archive).as_posix()
 
 
 def _open_archive(archive: Path) -> tuple["ZipFile", dict[str, "ZipInfo"]]:
-    """Return an open archive and what is in it, by name; CorpusError: it cannot be read."""
+    """Return an open archive and its entries by name; raise CorpusError if it cannot be read."""
     with _naming_errors(archive):
         stat = archive.stat()
         return _open_once(archive, (stat.st_mtime_ns, stat.st_size, stat.st_ino))
@@ -98,16 +94,16 @@ def _open_archive(archive: Path) -> tuple["ZipFile", dict[str, "ZipInfo"]]:
 
 @lru_cache(maxsize=4)
 def _open_once(archive: Path, _state: tuple[int, ...]) -> tuple["ZipFile", dict[str, "ZipInfo"]]:
-    # Its list is read once, as there may be thousands of files, each of which is opened in turn.
+    # Read the list once, because there may be thousands of files, which are opened one by one.
     from zipfile import ZipFile
 
     opened = ZipFile(open_regular(archive))
     infos: dict[str, ZipInfo] = {}
     for info in opened.infolist():
         name = info.filename
-        # As a path has it: './de.txt' in an archive is named de.txt.
+        # Use the names that paths have: './de.txt' in an archive becomes de.txt.
         infos[PurePosixPath(name).as_posix() + "/" * info.is_dir()] = info
-        path = PureWindowsPath(name)  # for which / and \ separate, so that it is safe anywhere
+        path = PureWindowsPath(name)  # splits at / and \, so the check is safe everywhere
         if path.anchor or ".." in path.parts:
             problem = f"has a file '{name[:80]}', which points outside it"
             raise CorpusError(f"{archive}: {problem}; get the archive from its publisher")
@@ -119,12 +115,12 @@ def _find_member(archive: Path, name: str) -> "ZipInfo":
     info = infos.get(name)
     if info is None:
         if any(other.startswith(f"{name}/") for other in infos):
-            raise CorpusError(f"{path}: is a directory in the archive; name its files, as {path}/*")
+            raise CorpusError(f"{path}: is a directory in the archive; name its files: {path}/*")
         problem = "there is no such file in the archive" if name else "is an archive"
         advice = did_you_mean(name, infos) or _known(infos)
         raise MissingTextError(f"{path}: {problem}; {advice}")
     if info.flag_bits & _ENCRYPTED:
-        raise CorpusError(f"{path}: is encrypted; unpack it, and name what comes out")
+        raise CorpusError(f"{path}: is encrypted; unpack it, and name the unpacked file")
     _check_size(archive, [info])
     return info
 
@@ -135,11 +131,11 @@ def _check_size(archive: Path, infos: Iterable["ZipInfo"]) -> None:
     unpacked = sum(info.file_size for info in infos)
     if unpacked > max(_ALWAYS_ALLOWED, _MAX_RATIO * packed):
         problem = f"would unpack from {size(packed)} to {size(unpacked)}, which no text does"
-        raise CorpusError(f"{archive}: {problem}; if it is right, unpack it by hand")
+        raise CorpusError(f"{archive}: {problem}; if the size is right, unpack it by hand")
 
 
 def _known(infos: Iterable[str]) -> str:
-    """Return the words for what there is in an archive."""
+    """Return advice that lists the first files of an archive."""
     names = [f"'{name[:80]}'" for name in infos if not name.endswith("/")]
     more = ", …" if len(names) > _SHOWN else ""
     return f"name a file in it: {', '.join(names[:_SHOWN])}{more}" if names else "it is empty"
@@ -147,16 +143,16 @@ def _known(infos: Iterable[str]) -> str:
 
 @contextmanager
 def _naming_errors(path: Path) -> Iterator[None]:
-    """Turn the errors of zipfile and of what decompresses for it into one that names the file."""
+    """Turn errors of zipfile and its decompressors into one that names the file."""
     try:
         yield
     except CorpusError:
         raise
-    except Exception as error:  # zipfile's, and those of each method of compression
+    except Exception as error:  # zipfile and each compression method raise their own types
         if isinstance(error, OSError) and error.strerror:
             problem = f"cannot be read ({error.strerror}); check its permissions"
         else:
             reason = " ".join(str(error).split())[:200] or type(error).__name__
-            problem = f"damaged or cut-off archive, or one of an unknown kind ({reason}); delete it"
+            problem = f"damaged or incomplete archive, or of an unknown kind ({reason}); delete it"
             problem += " and fetch it again, or unpack it by hand"
         raise CorpusError(f"{path}: {problem}") from error

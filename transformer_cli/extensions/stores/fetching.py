@@ -1,6 +1,7 @@
-"""Files of the web: fetched once into the user's cache, resumed, verified, kept by their sums.
+"""Fetches files from the web into the user's cache: once, with resuming and verification.
 
-The URLs themselves hold no secrets, as ``check_address`` refuses those that do; redirects may.
+The cache names files by their checksums. URLs contain no secrets, because ``check_address`` refuses
+those that do; redirects may contain some.
 """
 
 import hashlib
@@ -33,7 +34,7 @@ _CHUNK_BYTES = 1 << 18
 CHUNK_SECONDS = 60.0
 """How long a server may take to begin its answer, or for each chunk of it: 4 KB/s."""
 _SPARE_BYTES = 64 << 20
-"""What is left free of a disk."""
+"""Bytes of a disk that stay free."""
 _CHECK_URL = "check the URL, and whether the file has moved"
 _OTHER_DISK = "free some, or set TRANSFORMER_CLI_CACHE to a directory on another disk"
 
@@ -42,24 +43,24 @@ Say = Callable[[str], object]
 
 def tell(message: str) -> None:
     """Write a line to stderr."""
-    with suppress(OSError):  # nobody reads it
+    with suppress(OSError):  # stderr may be closed
         print(hide_credentials(make_visible(message)), file=sys.stderr)
 
 
 def fetch(url: str, sha256: str | None = None, say: Say = tell, advice: str = _CHECK_URL) -> Path:
-    """Return a file of the web from the user's cache, where it is fetched to if it is not there.
+    """Return a file from the web in the user's cache; fetch it if it is not there.
 
-    An interrupted fetch is resumed if the server still has the same file. Processes that ask for
-    one file at the same time fetch it once.
+    An interrupted fetch is resumed if the server still has the same file. If several processes want
+    a file at the same time, only one fetches it.
 
     Args:
-        url: of https, or of http, to this machine or with ``sha256``.
-        sha256: in hexadecimal, what the file must have; None: whatever comes is kept.
-        say: called with a line on what is fetched and how large it is.
+        url: an https URL, or an http URL to this machine or with ``sha256``.
+        sha256: the file's checksum, in hexadecimal; None: keep any file.
+        say: called with a line that describes the file and its size.
         advice: what to do if the server has no such file.
 
     Raises:
-        CorpusError: it cannot be fetched, is another file, or has no room on the disk.
+        CorpusError: the file cannot be fetched, has another checksum, or does not fit on the disk.
     """
     from filelock import FileLock, Timeout
 
@@ -68,7 +69,7 @@ def fetch(url: str, sha256: str | None = None, say: Say = tell, advice: str = _C
     place = _cache() / _digest(url)
     with _naming_errors(url, place.parent, advice):
         _check_url(url, sha256)
-        # As CTranslate2's conversions are kept only where nobody else may write.
+        # As for CTranslate2's conversions, only the user may write here.
         place.parent.parent.parent.mkdir(parents=True, exist_ok=True)
         for directory in (place.parent.parent, place.parent):
             directory.mkdir(mode=0o700, exist_ok=True)
@@ -79,7 +80,7 @@ def fetch(url: str, sha256: str | None = None, say: Say = tell, advice: str = _C
             say(f"{url}: waiting for another process that is fetching it")
             held = lock.acquire()
         with held:
-            if found := find(url, sha256):  # another process was faster
+            if found := find(url, sha256):  # another process has fetched it
                 return found
             remove_leftovers(place.parent)
             _download(url, sha256, place, say, advice)
@@ -87,7 +88,7 @@ def fetch(url: str, sha256: str | None = None, say: Say = tell, advice: str = _C
 
 
 def find(url: str, sha256: str | None = None) -> Path | None:
-    """Return a file of the web if it is in the user's cache, as it was fetched."""
+    """Return a web file that is in the user's cache and undamaged, else None."""
     if sha256 is None:
         if (known := read_record(_cache() / f"{_digest(url)}.json", Record)) is None:
             return None
@@ -98,7 +99,7 @@ def find(url: str, sha256: str | None = None) -> Path | None:
 
 
 class WebFiles(Objects):
-    """Files of the web, which are fetched as text for training, and else read where they are."""
+    """Files on the web; training text is fetched first, other text is read from the server."""
 
     def find(self, path: Path, sha256: str | None = None) -> tuple[Path, ...]:
         url, name = _split(path)
@@ -118,7 +119,7 @@ WEB = WebFiles()
 
 
 def _split(path: Path) -> tuple[str, str]:
-    """Return the URL of a file, and a name in it if that is a zip archive."""
+    """Return the URL of a file, and the name in it if it is a zip archive."""
     names = path.parts[2:]
     ends = (place for place, name in enumerate(names, start=3) if name.lower().endswith(".zip"))
     end = next(ends, len(path.parts))
@@ -134,7 +135,7 @@ def _digest(text: str) -> str:
 
 
 def _kept(url: str, sha256: str) -> Artifact[Record]:
-    """Return where a file is kept: by its sum, and the name that says what it is."""
+    """Return the place of a file in the cache, by its checksum and its readable name."""
     return Artifact(_cache() / _digest(f"{sha256} {_name(url)}"), Record, ".fetched.json")
 
 
@@ -149,9 +150,9 @@ def _name(url: str) -> str:
 def _check_url(url: str, sha256: str | None, before: str = "") -> None:
     """Raise CorpusError unless a URL, to which ``before`` may redirect, is safe to read.
 
-    ValueError is raised if it is none.
+    ValueError is raised if the URL is not valid.
     """
-    if "\\" in url:  # after which requests might find another host than we do
+    if "\\" in url:  # requests might find another host after it than we do
         raise ValueError
     scheme, host = urlsplit(url).scheme, urlsplit(url).hostname or ""
     may_be_http = scheme == "http" and not before.startswith("https:")
@@ -174,12 +175,12 @@ def _is_local(host: str) -> bool:
 
 
 def _download(url: str, sha256: str | None, place: Path, say: Say, advice: str) -> None:
-    """Fetch what is missing of a file, beside ``place``."""
+    """Fetch the missing part of a file, next to ``place``."""
     import requests
 
     part = place.with_suffix(".part")
     record = read_record(place.with_suffix(".part.json"), Record)
-    known = {} if record is None else record.made_of  # the version that the beginning is of
+    known = {} if record is None else record.made_of  # the version that the fetched part is from
     have = part.stat().st_size if known and part.is_file() else 0
     if have and str(have) == known["size"]:
         return
@@ -188,7 +189,7 @@ def _download(url: str, sha256: str | None, place: Path, say: Say, advice: str) 
         if response.is_redirect:
             target = urljoin(response.url, response.headers["location"])
             _check_url(target, sha256, before=response.url)
-        # Or requests would decompress a .gz that its server takes for text.
+        # Otherwise requests would decompress a .gz that its server declares as compressed text.
         response.raw.headers.pop("Content-Encoding", None)
 
     headers = {"Accept-Encoding": "identity"}
@@ -198,7 +199,7 @@ def _download(url: str, sha256: str | None, place: Path, say: Say, advice: str) 
     response = call_in_time(CHUNK_SECONDS, requests.get, url, **how)
     with _closing(response):
         goes_on = bool(have) and _goes_on(response, known, have)
-        if have and not goes_on and response.status_code in (206, 416):  # of another version
+        if have and not goes_on and response.status_code in (206, 416):  # another version
             part.unlink()
             _download(url, sha256, place, say, advice)
             return
@@ -213,7 +214,7 @@ def _download(url: str, sha256: str | None, place: Path, say: Say, advice: str) 
 
 @contextmanager
 def _closing(response: "Response") -> Iterator[None]:
-    """Close a response, unless a thread may still read it, as closing would wait for that."""
+    """Close a response unless a thread may still read it: then closing would block."""
     try:
         yield
     except BaseException as error:
@@ -231,13 +232,13 @@ def _goes_on(response: "Response", known: dict[str, str], have: int) -> bool:
 
 
 def _version(response: "Response") -> str:
-    """Return what tells versions of the file apart; '': the server says nothing that does."""
+    """Return what identifies the file's version, or '' if the server does not say."""
     tag = str(response.headers.get("ETag", "W/"))
     return str(response.headers.get("Last-Modified", "")) if tag.startswith("W/") else tag
 
 
 def _write(response: "Response", url: str, place: Path, have: int, say: Say) -> None:
-    """Append a response to the ``have`` bytes that are there."""
+    """Append a response to the ``have`` bytes on disk."""
     import requests
     from tqdm import tqdm
 
@@ -254,7 +255,7 @@ def _write(response: "Response", url: str, place: Path, have: int, say: Say) -> 
         if total is not None and (version := _version(response)):
             write_record(record, Record(made_of={"version": version, "size": str(total)}))
     known = "a file of unknown size" if total is None else size(total)
-    resumed = f", of which {size(have)} are there," if have else ""
+    resumed = f", {size(have)} of them already here," if have else ""
     say(f"{url}: fetching {known}{resumed} to {place.parent}")
     with (
         part.open("ab") as file,
@@ -265,7 +266,7 @@ def _write(response: "Response", url: str, place: Path, have: int, say: Say) -> 
             unit="B",
             unit_scale=True,
             leave=False,
-            disable=None,  # unless stderr is a terminal
+            disable=None,  # disabled unless stderr is a terminal
             file=sys.stderr,
         ) as bar,
     ):
@@ -275,21 +276,21 @@ def _write(response: "Response", url: str, place: Path, have: int, say: Say) -> 
             if file.tell() - have > room:
                 file.truncate(0)
                 raise CorpusError(f"{url}: needs {too_large}")
-        if total is not None and file.tell() != total:  # which urllib3 1 does not notice
+        if total is not None and file.tell() != total:  # urllib3 1 does not notice this
             raise requests.ConnectionError
         file.flush()
         os.fsync(file.fileno())
 
 
 def _keep(url: str, sha256: str | None, place: Path, say: Say) -> Path:
-    """Move a fetched file to where it is kept, if it has the right sum."""
+    """Move a fetched file to its place in the cache if its checksum is right."""
     part = place.with_suffix(".part")
     found = sum_of(part)
     if sha256 not in (None, found):
         part.unlink()
         raise CorpusError(
-            f"{url}: is not the file that was asked for (its SHA-256 begins {found[:12]}, not "
-            f"{str(sha256)[:12]}), and was not kept; check the URL and the sum, and whether "
+            f"{url}: not the expected file (its SHA-256 begins {found[:12]}, not "
+            f"{str(sha256)[:12]}), so it was not kept; check the URL and the checksum, and whether "
             "there is a new version"
         )
     record = Record(made_of={"url": url, "sha256": found})
@@ -300,8 +301,8 @@ def _keep(url: str, sha256: str | None, place: Path, say: Say) -> Path:
 
         def add(directory: Path) -> Record:
             try:
-                (directory / _name(url)).hardlink_to(part)  # so that an interruption costs nothing
-            except (OSError, NotImplementedError):  # the file system has no links
+                (directory / _name(url)).hardlink_to(part)  # an interruption then costs nothing
+            except (OSError, NotImplementedError):  # the file system does not support links
                 part.replace(directory / _name(url))
             return record
 
@@ -328,10 +329,10 @@ def _naming_errors(url: str, cache: Path, advice: str) -> Iterator[None]:
         problem = f"the server answered {status}; {'try again later' if is_busy else advice}"
     except requests.TooManyRedirects:
         problem = "the server redirects without end; check the URL"
-    except ValueError:  # requests' and urllib3's, too
-        problem = "it is no valid URL, or redirects to one that is not; check it"
+    except ValueError:  # requests and urllib3 raise it, too
+        problem = "the URL, or one that it redirects to, is not valid; check it"
     except requests.RequestException as error:
-        problem = f"no connection, or it broke off ({type(error).__name__}); run the command again"
+        problem = f"the connection failed ({type(error).__name__}); run the command again"
         problem += " to resume"
     except TimeoutError as error:
         problem = f"{error} for {_CHUNK_BYTES >> 10} KB or less; run the command again to resume"

@@ -1,4 +1,4 @@
-"""What this extension adds, as plain data."""
+"""The features that this extension adds, as plain data."""
 
 api = 1
 provides = {
@@ -16,7 +16,7 @@ provides = {
     "location": {
         "http": {"load": "fetching:WEB"},
         "https": {"load": "fetching:WEB"},
-        "*": {"load": "objects:OBJECTS"},  # whatever stores fsspec knows: s3, gs, hf
+        "*": {"load": "objects:OBJECTS"},  # all stores that fsspec knows: s3, gs, hf
         "zip": {
             "load": "archives:ZIP",
             "find": "archives:find_archive",

@@ -10,7 +10,7 @@ from transformer_cli.data.kinds import CorpusKind
 from transformer_cli.extensions.stores import fetching
 from transformer_cli.extensions.stores.settings import Multi30kData
 
-# The SHA-256 of every packed file, as it stands at the commit below.
+# The SHA-256 of every packed file at the commit below.
 SHA256 = {
     "train.de.gz": "726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6",
     "train.en.gz": "d79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f",
@@ -28,7 +28,7 @@ SHA256 = {
 
 SPLITS = tuple(dict.fromkeys(name.partition(".")[0] for name in SHA256))
 
-DIRECTORY = Path("data/multi30k")  # below the current directory
+DIRECTORY = Path("data/multi30k")  # in the current directory
 
 _COMMIT = "a3d2e0d26b56f3846f66a952536ffed4e401d05a"
 _WEB_PAGE = f"https://github.com/multi30k/dataset/tree/{_COMMIT}/data/task1/raw"
@@ -47,15 +47,15 @@ class Multi30kKind(CorpusKind[Multi30kData]):
         return ParallelFiles(*fetch(split, self.data.src_lang, self.data.tgt_lang))
 
     def is_here(self, split: str, place: Path | None) -> bool:
-        """Return whether both files are on disk; raise what ``fetch`` does."""
+        """Return whether both files are on disk; raise the errors of ``fetch``."""
         return find(split, self.data.src_lang, self.data.tgt_lang) is not None
 
 
 def fetch(split: str, src_lang: str, tgt_lang: str) -> tuple[Path, Path]:
     """Find a split's two files on disk, or download them.
 
-    A file is looked for in ``./data/multi30k``, in the directory that ``$MULTI30K_DIR`` names, and
-    among downloaded ones. Both are packed, and of the published SHA-256.
+    The search covers ``./data/multi30k``, the directory in ``$MULTI30K_DIR``, and downloaded files.
+    Both files are packed, with the published SHA-256.
 
     Raises:
         CorpusError: a file on disk is not the published one, or it cannot be downloaded.
@@ -67,7 +67,7 @@ def fetch(split: str, src_lang: str, tgt_lang: str) -> tuple[Path, Path]:
 
 
 def find(split: str, src_lang: str, tgt_lang: str) -> tuple[Path, Path] | None:
-    """Return what ``fetch`` finds on disk; None if it would have to download a side."""
+    """Return the files that ``fetch`` finds on disk, or None if it would have to download one."""
     src, tgt = (_find(f"{split}.{lang}.gz") for lang in (src_lang, tgt_lang))
     return None if src is None or tgt is None else (src, tgt)
 
@@ -76,7 +76,7 @@ def _directories() -> dict[Path, str]:
     """Return the directories to search, each with its description for messages."""
     places = {DIRECTORY: f"{DIRECTORY}"}
     if from_user := os.environ.get("MULTI30K_DIR"):
-        is_there = "" if Path(from_user).is_dir() else ", which is no directory"
+        is_there = "" if Path(from_user).is_dir() else ", which is not a directory"
         places[Path(from_user)] = f"$MULTI30K_DIR ({from_user}{is_there})"
     return places
 
@@ -90,12 +90,12 @@ def _find(name: str) -> Path | None:
         except OSError as error:
             raise CorpusError(
                 f"{path}: cannot be read ({error.strerror}); check its permissions, or delete it "
-                "and it is downloaded"
+                "to download it again"
             ) from error
         if found != SHA256[name]:
             raise CorpusError(
                 f"{path}: not the published file (its SHA-256 begins {found[:12]}, not "
-                f"{SHA256[name][:12]}); delete it and it is downloaded again"
+                f"{SHA256[name][:12]}); delete it to download it again"
             )
         return path
     return fetching.find(BASE_URL + name, SHA256[name])
@@ -107,7 +107,7 @@ def _download(split: str, lang: str) -> Path:
         return fetching.fetch(BASE_URL + name, SHA256[name])
     except (CorpusError, MissingExtraError) as error:
         raise CorpusError(
-            f"{error}; it is not in {'; nor in '.join(_directories().values())}: put "
+            f"{error}; it is not in {' or '.join(_directories().values())}: put "
             f"{split}.de.gz and {split}.en.gz from {_WEB_PAGE} into {DIRECTORY} by hand, or into "
-            "the directory that $MULTI30K_DIR names"
+            "the directory in $MULTI30K_DIR"
         ) from error

@@ -1,8 +1,8 @@
-"""Objects: text in a store, as s3://bucket/name.zst, wherever a file of text may stand.
+"""Objects in stores: text at URLs such as s3://bucket/name.zst, usable wherever a text file is.
 
-fsspec knows the stores, takes credentials from each store's own settings, and tries again what
-fails. An object is read as a stream, by ranges, each time that its text is asked for: nothing of it
-is kept on a disk, and any number of machines reads at once. Nothing is written to a store.
+fsspec knows the stores, takes credentials from each store's own settings, and retries failed
+requests. An object is read as a stream, in ranges, each time its text is needed. So nothing is kept
+on a disk, and any number of machines can read at once. Nothing is written to a store.
 """
 
 import io
@@ -16,25 +16,22 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, BinaryIO, TypeVar
 
-from transformer_cli.base.errors import (
-    CorpusError,
-    MissingExtraError,
-)
+from transformer_cli.base.errors import CorpusError, MissingExtraError
 from transformer_cli.base.locations import Location, text_path
 from transformer_cli.base.packages import import_extra
 from transformer_cli.base.text_files import Reader
 from transformer_cli.extensions.stores.addresses import hide_credentials
 
 T = TypeVar("T")
-# What is asked for at a time: enough to outweigh the way to the store and back.
+# Bytes per request: enough to outweigh the time to reach the store.
 _BLOCK_BYTES = 16 << 20
 _REQUESTS = 16
-"""How many are under way at once, where each of many objects takes one."""
+"""How many requests run at once if each of many objects needs one."""
 _MOST_SECONDS = 600
 """How long a store may take to answer. Each read asks for at most one block, which is 28 KB/s."""
 _READ_BYTES = 1 << 20
 _VERSIONS = ("ETag", "etag", "blob_id", "mtime")
-"""Of S3; of Google and Azure; of the Hub; of stores that are file systems."""
+"""The keys of S3; of Google and Azure; of the Hub; of stores that are file systems."""
 _MAX_OBJECTS = 100_000
 
 
@@ -47,7 +44,7 @@ class Objects(Location):
             how = {"block_size": _BLOCK_BYTES, "cache_type": "readahead"}
             file = call_in_time(_MOST_SECONDS, store.open, name, "rb", **how)
         if getattr(file, "details", {}).get("type") == "directory":
-            problem = f"is no object, but has some below it; name them, as {path}/*"
+            problem = f"is a directory of objects, not an object; name the objects: {path}/*"
             raise CorpusError(f"{path}: {problem}")
         return io.BufferedReader(_ObjectReader(file, partial(_naming_errors, path)), _READ_BYTES)
 
@@ -81,14 +78,14 @@ class Objects(Location):
         ]
         if len(urls) > _MAX_OBJECTS:
             problem = f"{len(urls):,} objects match, more than {_MAX_OBJECTS:,}"
-            raise CorpusError(f"{path}: {problem}; join them to larger ones, or name fewer")
+            raise CorpusError(f"{path}: {problem}; join them into larger ones, or name fewer")
         if not urls:
             raise CorpusError(f"{path}: no object matches; check the URL")
-        # A store's listing is not trusted: it might lead elsewhere.
+        # Do not trust a store's listing, because it might lead elsewhere.
         try:
             return tuple(text_path(url) for url in sorted(urls) if is_match(url, str(path)))
         except ValueError as error:
-            problem = f"matches what no file can be named like; {error}"
+            problem = f"matches an object with an unusable name; {error}"
             raise CorpusError(f"{path}: {problem}") from None
 
 
@@ -96,26 +93,26 @@ OBJECTS = Objects()
 
 
 def is_match(name: str, pattern: str) -> bool:
-    """Return whether a name matches a pattern with * and ?, which stand for no slash."""
-    # With as many slashes on both sides, none is left for the wildcards.
+    """Return whether a name matches a pattern in which * and ? do not match slashes."""
+    # If both have the same number of slashes, the wildcards match none.
     has_as_many = name.count("/") == pattern.count("/")
     return has_as_many and fnmatchcase(name, pattern.replace("[", "[[]"))
 
 
 def _find_version(info: Mapping[str, Any]) -> str | None:
-    """Return what a listing and the object itself say alike, and what changes with it."""
+    """Return a version that changes with an object, and is the same in a listing, else None."""
     version = next((info[key] for key in _VERSIONS if info.get(key)), None)
     return None if version is None else f"{info['size']} {version}"
 
 
 def _find_infos(paths: Sequence[Path]) -> list[dict[str, Any] | None]:
-    """Return what stores say of objects; None: there is none.
+    """Return the stores' information about objects, with None for missing ones.
 
-    One request is for an object, or for a page of a directory's listing where many are asked for.
+    One request asks for an object, or for a page of a directory's listing if it has many of them.
     """
     if not paths:
         return []
-    from concurrent.futures import ThreadPoolExecutor  # with logging: 10 ms, which few need
+    from concurrent.futures import ThreadPoolExecutor  # imports logging: 10 ms, rarely needed
 
     stores: dict[Path, Any] = {}
     listed: dict[Path, dict[str, Any]] = {}
@@ -142,17 +139,17 @@ def _find_infos(paths: Sequence[Path]) -> list[dict[str, Any] | None]:
 
 
 def _list(store: Any, directory: str) -> list[dict[str, Any]]:
-    """Return what a store says of the objects in a directory; nothing if it does not allow that."""
+    """Return a store's facts on a directory's objects, or none if listing is not allowed."""
     try:
         return list(call_in_time(_MOST_SECONDS, store.ls, directory, detail=True))
     except TimeoutError:
         raise
-    except Exception:  # who may read need not be allowed to list
+    except Exception:  # read permission does not include listing
         return []
 
 
 def _find_store(path: Path) -> tuple[Any, str]:
-    """Return a store, as it is now, and the object's name in it."""
+    """Return a store, with an empty listing cache, and the object's name in it."""
     fsspec = import_extra("fsspec", "objects", str(path))
     store, name = fsspec.url_to_fs(str(path))
     store.invalidate_cache()
@@ -161,7 +158,7 @@ def _find_store(path: Path) -> tuple[Any, str]:
 
 @contextmanager
 def _naming_errors(path: Path) -> Iterator[None]:
-    """Turn errors of any store's library into one that names the object."""
+    """Turn any store library's error into one that names the object."""
     try:
         yield
     except (CorpusError, MissingExtraError):
@@ -181,12 +178,12 @@ def _naming_errors(path: Path) -> Iterator[None]:
 
 
 def call_in_time(seconds: float, call: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-    """Call what waits for a server; raise TimeoutError if that takes too long.
+    """Make a call that waits for a server; raise TimeoutError if it takes too long.
 
-    All downloads wait here, because the timeouts of their libraries begin again with each byte.
-    The call is made in a thread, which is left behind if it takes too long.
+    All downloads wait here, because the timeouts of their libraries restart with each byte. The
+    call runs in a thread, which is abandoned if it takes too long.
     """
-    from concurrent.futures import Future  # with logging: 10 ms, which few need
+    from concurrent.futures import Future  # imports logging: 10 ms, rarely needed
 
     result: Future[T] = Future()
 
@@ -200,13 +197,13 @@ def call_in_time(seconds: float, call: Callable[..., T], *args: Any, **kwargs: A
     try:
         return result.result(seconds)
     except TimeoutError:
-        if result.done():  # it is the call's own
+        if result.done():  # the call itself raised it
             raise
         raise TimeoutError(f"the server is too slow: it took over {seconds:g} s") from None
 
 
 class SeekableReader(Reader):
-    """An open file of another library, which may be read from any place."""
+    """An open file of another library that can be read from any position."""
 
     def seekable(self) -> bool:
         return bool(self._file.seekable())

@@ -1,4 +1,4 @@
-"""Hugging Face's tokenizer.json: files made elsewhere, and the tokenizer of any such file."""
+"""Tokenizers with Hugging Face's tokenizer.json, made elsewhere or by this program."""
 
 import json
 import os
@@ -28,19 +28,19 @@ _NAMES = {
     "pad": ("<pad>", "[PAD]", "<PAD>"),
 }
 # Seconds that the library may take for a line. Its regular expressions give up after ten million
-# steps, but at each character again, and only text tells how many it takes.
+# steps, but again at each character, and the number of steps depends on the text.
 _LONGEST_CALL = 60.0
-# Characters, or ids, of a line that is quick to do whatever the file says, but for expressions with
-# more than one choice.
+# Maximum characters, or ids, of a line that any file handles quickly, unless it has expressions
+# with more than one choice.
 _QUICK = 10_000
 _CHOICES = "*+?{|"
 
 
 class HuggingFaceTokenizer(Tokenizer):
-    """Lines as ids of subwords, by the bytes of a tokenizer.json, tried in a child process first.
+    """A tokenizer of lines into subwords by a tokenizer.json, which a child process tries first.
 
-    Its templates ([CLS], [SEP]), padding and truncation are ignored. Its own normalizer may
-    lowercase, too. Raises TokenizerError if the library cannot read or use the file.
+    Its templates ([CLS], [SEP]), padding and truncation are ignored. Its own normalizer may also
+    lowercase. TokenizerError is raised if the library cannot read or use the file.
     """
 
     def __init__(self, data: bytes, lowercase: bool, source: Path, specials: SpecialIds) -> None:
@@ -60,7 +60,7 @@ class HuggingFaceTokenizer(Tokenizer):
         self._may_backtrack = any(
             sum(map(expression.count, _CHOICES)) > 1 for expression in _expressions(parts)
         )
-        # A file without a decoder gets the usual one of its subwords.
+        # A file without a decoder gets the usual decoder for its kind of subwords.
         if self._tokenizer.decoder is None:
             self._tokenizer.decoder = self._spelling.make_decoder()
 
@@ -79,7 +79,7 @@ class HuggingFaceTokenizer(Tokenizer):
         return self._spelling.display(self._model_token(number))
 
     def _call(self, call: Callable[[], Any], length: int) -> Any:
-        """Return what a call of the library returns of a batch of one."""
+        """Return the result of a library call on a batch of one."""
         is_quick = length <= _QUICK and not self._may_backtrack
         with _naming_source(self._source):
             (result,) = call() if is_quick else _call_within_time(call)
@@ -92,8 +92,8 @@ class HuggingFaceTokenizer(Tokenizer):
 
 
 def find_specials(data: bytes, source: Path) -> SpecialIds:
-    """Return the ids of a tokenizer.json's special tokens: those that it declares or names so."""
-    tokenizer = _open(data, source, "give a tokenizer.json as the tokenizers library writes it")
+    """Return the ids of special tokens that a tokenizer.json declares or names as usual."""
+    tokenizer = _open(data, source, "give a tokenizer.json written by the tokenizers library")
     model = json.loads(tokenizer.to_str())["model"]
     unknown = model.get("unk_token")
     if unknown is None and model.get("unk_id") is not None:
@@ -108,8 +108,8 @@ def find_specials(data: bytes, source: Path) -> SpecialIds:
 
 
 def import_tokenizers(what: str = "tokenizer.kind huggingface") -> ModuleType:
-    """Import Hugging Face's tokenizers library for ``what``; MissingExtraError: there is none."""
-    # Lines are encoded one by one, and the library warns processes that fork after using threads.
+    """Import the tokenizers library for ``what``; raise MissingExtraError if it is missing."""
+    # We encode line by line, and otherwise the library warns when a process forks.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     return import_extra("tokenizers", "tokenizers", what)
 
@@ -126,14 +126,14 @@ def _open(data: bytes, source: Path, advice: str) -> Any:
 
 def _call_within_time(call: Callable[[], Any]) -> Any:
     """Return what ``call`` returns; raise TimeoutError after ``_LONGEST_CALL``."""
-    # The library cannot be interrupted, but runs its batches without the interpreter's lock. A
-    # thread that has not come back ends with the process.
+    # The library cannot be interrupted, but it runs its batches without the interpreter's lock. A
+    # thread that is still running ends with the process.
     future: Future[Any] = Future()
 
     def run() -> None:
         try:
             future.set_result(call())
-        except BaseException as error:  # a panic, too
+        except BaseException as error:  # including a panic
             future.set_exception(error)
 
     Thread(target=run, daemon=True).start()
@@ -156,7 +156,7 @@ def _expressions(part: Any) -> Iterator[str]:
 
 @contextmanager
 def _naming_source(source: Path) -> Iterator[None]:
-    """Turn whatever the library raises into one line that names the file."""
+    """Turn any error of the library into one line that names the file."""
     try:
         yield
     except BaseException as error:
@@ -164,7 +164,7 @@ def _naming_source(source: Path) -> Iterator[None]:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         reason = " ".join(str(error).split())[:200]
-        raise TokenizerError(f"{source}: the tokenizers library fails with it ({reason})") from None
+        raise TokenizerError(f"{source}: the tokenizers library cannot use it ({reason})") from None
 
 
 class _Spelling:
@@ -177,9 +177,10 @@ class _Spelling:
         written = json.dumps(rules, ensure_ascii=False)
         # Whether subwords have a '▁' for a space.
         self.marked = "▁" in written or kind == "Unigram"
-        # Whether they are bytes written as characters, 'Ġ' being a space.
+        # Whether subwords are bytes written as characters, with 'Ġ' for a space.
         self.in_bytes = '"ByteLevel"' in written
-        # Of subwords that continue a word, as in '##', and that end one, as in '</w>'; or empty.
+        # The mark of subwords that continue a word, such as '##', and of those that end one, such
+        # as '</w>'; may be empty.
         self.prefix: str = model.get("continuing_subword_prefix") or ""
         self.suffix: str = model.get("end_of_word_suffix") or ""
 
@@ -195,7 +196,7 @@ class _Spelling:
         return f"▁{token}"
 
     def make_decoder(self) -> Any:
-        """Return a decoder for a file that has none; None: tokens are joined by spaces."""
+        """Return a decoder for a file that has none; None joins tokens with spaces."""
         decoders = import_tokenizers().decoders
         if self.in_bytes:
             return decoders.ByteLevel()

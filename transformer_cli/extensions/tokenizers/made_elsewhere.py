@@ -1,4 +1,4 @@
-"""Tokenizers whose files were made elsewhere: copied into a run, with ids of their own."""
+"""Tokenizers whose files were made elsewhere: copied into a run, which has its own ids."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -24,10 +24,10 @@ class SpecialIds(BaseModel):
 
 
 class IdMap:
-    """Maps a model's ids to the run's: special tokens are 0 to 3, the others follow in their order.
+    """A map from a model's ids to the run's: special tokens are 0 to 3, others follow in order.
 
-    A special token that the model lacks has an id in the run all the same, which stands for nothing
-    in the model. ValueError is raised if two have the same id, or one an id that does not exist.
+    A special token that the model lacks still has an id in the run, without a counterpart in the
+    model. ValueError is raised if two special tokens have the same id, or if an id does not exist.
     """
 
     def __init__(self, specials: SpecialIds, ids: Iterable[int]) -> None:
@@ -39,7 +39,7 @@ class IdMap:
         self._model_ids: list[int | None] = [*in_run_order, *sorted(rest.difference(named))]
         numbered = enumerate(self._model_ids)
         self._run_ids = {model_id: n for n, model_id in numbered if model_id is not None}
-        # Text that spells BOS, EOS or PAD must not become one.
+        # BOS, EOS or PAD spelled in text must not become the special token.
         for special in (BOS_ID, EOS_ID, PAD_ID):
             if (model_id := self._model_ids[special]) is not None:
                 self._run_ids[model_id] = UNK_ID
@@ -49,21 +49,21 @@ class IdMap:
         return len(self._model_ids)
 
     def to_run(self, model_ids: Iterable[int]) -> list[int]:
-        """Return the run's ids of text that the model encoded; BOS, EOS and PAD become unknown."""
+        """Return the run's ids for the model's ids of a text; BOS, EOS and PAD become unknown."""
         table = self._run_ids
         return [table[number] for number in model_ids]
 
     def to_model(self, run_ids: Sequence[int]) -> list[int]:
-        """Return the model's ids, without BOS, EOS, PAD and what the model lacks."""
+        """Return the model's ids, without BOS, EOS, PAD and tokens that the model lacks."""
         model_ids = (self._model_ids[n] for n in run_ids if n not in (BOS_ID, EOS_ID, PAD_ID))
         return [number for number in model_ids if number is not None]
 
     def rows(self, missing: int) -> list[int]:
-        """Return the model's id of each id of the run, ``missing`` where the model has none."""
+        """Return the model's id for each id of the run, or ``missing`` if the model has none."""
         return [missing if number is None else number for number in self._model_ids]
 
     def model_id(self, run_id: int) -> int | None:
-        """Return the model's id of an ordinary token; None for special tokens."""
+        """Return the model's id of an ordinary token, or None for a special token."""
         return None if run_id < len(SPECIALS) else self._model_ids[run_id]
 
 
@@ -76,13 +76,13 @@ class FilesManifest(TokenizerManifest):
     @model_validator(mode="after")
     def _has_specials_of_files(self) -> Self:
         if {self.file_name(side) for side in self.specials} != self.sha256.keys():
-            raise ValueError("specials: not of the files in sha256")
+            raise ValueError("specials: do not belong to the files in sha256")
         return self
 
     def is_made_by(self, config: FilesSection) -> bool:
         """Return whether these are copies of the files in ``config``.
 
-        A file that is gone counts as unchanged, as the copy is enough.
+        A file that no longer exists counts as unchanged, because the copy is enough.
         """
         copied = set(self.sha256.values())
         return all(sha256(path) in copied for path in config.files.values() if path.is_file())
@@ -96,7 +96,7 @@ class FilesManifest(TokenizerManifest):
         find_specials: Callable[[bytes, Path], SpecialIds],
     ) -> Self:
         """Copy the files of ``config``, after ``find_specials`` has opened each."""
-        advice = "the configuration names it as its tokenizer's file"
+        advice = "the config names it as its tokenizer's file"
         models = {side: read_file(path, advice) for side, path in config.files.items()}
         specials: dict[Side, Any] = {
             side: find_specials(models[side], path) for side, path in config.files.items()

@@ -15,7 +15,7 @@ class FilesSection(TokenizerSection):
     """The settings of a kind that copies files: one for both sides, or one for each."""
 
     file_key: ClassVar[str]
-    """The key of a file, which ``src_`` and ``tgt_`` before it are for one side of."""
+    """The key of a file for both sides; with ``src_`` or ``tgt_`` before it, for one side."""
 
     @property
     def files(self) -> dict[_Side, Path]:
@@ -27,11 +27,11 @@ class FilesSection(TokenizerSection):
         joint: Path | None = getattr(self, key)
         if joint is not None and given:
             raise ValueError(
-                f"{given[0]}_{key}: {key} is for both sides; give that, or src_{key} and tgt_{key}"
+                f"{given[0]}_{key}: {key} is for both sides; give {key}, or src_{key} and tgt_{key}"
             )
         if len(given) == 1:
             (missing,) = set(sides) - set(given)
-            one_side = f"as {given[0]}_{key} is for one side"
+            one_side = f"but {given[0]}_{key} is set"
             raise ValueError(f"{missing}_{key}: missing, {one_side}; give both, or {key}")
         if joint is not None:
             return {"joint": joint}
@@ -62,7 +62,7 @@ class SentencePieceFileConfig(FilesSection):
 
 
 class HuggingFaceConfig(FilesSection):
-    """A Hugging Face tokenizer.json made elsewhere: WordPiece, BPE or unigrams, say."""
+    """A Hugging Face tokenizer.json made elsewhere, for example WordPiece, BPE or unigrams."""
 
     file_key = "file"
 

@@ -1,4 +1,4 @@
-"""Uses a tokenizer.json, in the child process of text/model_check.py."""
+"""Tries a tokenizer.json, in the child process of text/model_check.py."""
 
 import base64
 import json
@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-# How many times longer a file may make text. SentencePiece's tables make 18 characters of one.
+# Maximum factor by which a file may lengthen text. SentencePiece's tables make up to 18 characters
+# of one.
 _MAX_GROWTH = 100
 
 
@@ -29,7 +30,7 @@ def use(model: bytes, texts: Sequence[str]) -> None:
 
 
 def _growth(step: dict[str, Any] | None) -> float:
-    """Return how many times longer a normalizer or a decoder can make text that was not tried."""
+    """Return the factor by which a normalizer or decoder may lengthen text that was not tried."""
     match step:
         case {"type": "Sequence", "normalizers": list(steps)} | {
             "type": "Sequence",
@@ -39,7 +40,7 @@ def _growth(step: dict[str, Any] | None) -> float:
         case {"type": "Replace", "pattern": {"String": str(old)}, "content": str(new)}:
             return max(1.0, len(new) / max(1, len(old)))
         case {"type": "Replace", "content": str(new)}:
-            return 1.0 + len(new)  # it may match nothing at all
+            return 1.0 + len(new)  # the pattern may match nothing
         case {"type": "Precompiled", "precompiled_charsmap": str(encoded)}:
             table = base64.b64decode(encoded)
             texts = table[4 + int.from_bytes(table[:4], "little") :]

@@ -1,7 +1,7 @@
-"""What the verbatim parts of each group look like.
+"""Patterns for the verbatim parts of each group.
 
-Each pattern takes time linear in the line's length, whatever the line: repetitions are possessive,
-or end at a character that only starts such a part.
+Each pattern takes time linear in the line's length: repetitions are possessive, or end at a
+character that only starts such a part.
 """
 
 import re
@@ -10,8 +10,8 @@ from functools import cache
 
 from transformer_cli.extensions.verbatim.verbatim_parts import Group
 
-# C's printf and its relatives: '%s', '%1$s', '%-5.2f', '%(name)s', and Qt's '%1'. No space as flag
-# and no digit before, as in '100 % der' and '100%ige'.
+# C's printf and similar formats: '%s', '%1$s', '%-5.2f', '%(name)s', and Qt's '%1'. The space flag
+# and a digit before % are not allowed, because of '100 % der' and '100%ige'.
 _PRINTF = (
     r"%%|(?<!\d)%(?:"
     r"(?:\(\w++\)|\d++\$)?[-+#0']*+(?:\*|\d++)?+(?:\.(?:\*|\d++)?+)?(?:hh|ll|[hlqjztL])?"
@@ -19,7 +19,7 @@ _PRINTF = (
     r"|L?[1-9](?!\d))"
 )
 # '{}', '{0}', '{name!r:>5}', '{user.name}', '${VAR}', '%{name}', '{{ name }}', '{0,number}'. Not
-# ICU's '{n, plural, one {# file} other {# files}}', whose text is to be translated.
+# ICU's '{n, plural, one {# file} other {# files}}', whose text needs translation.
 _BRACES = (
     r"\{\{[^{}]*+\}\}"
     r"|[$#%]?\{(?:\w*+(?:[.\[][\w.\[\]]*+)?(?:![rsa])?(?::[^{}\s]*+)?|\d++\s*+,[^{}]*+)\}"
@@ -37,7 +37,8 @@ _URLS = (
 )
 _PATTERNS: dict[Group, str] = {"urls": _URLS, "tags": _TAGS, "printf": _PRINTF, "braces": _BRACES}
 _CLOSING = re.compile(rf"</({_NAME})")
-# Elements that need no closing tag in their line to be told from '<file>' in 'Usage: cat <file>'.
+# These elements count as tags even if the line has no closing tag. Other names, such as '<file>' in
+# 'Usage: cat <file>', then count as text.
 _INLINE_ELEMENT = re.compile(
     r"a|b|big|br|center|code|em|font|h[1-6]|hr|i|img|kbd|li|ol|p|pre|q|s|small|span|strong"
     r"|su[bp]|tt|ul?",
@@ -46,7 +47,7 @@ _INLINE_ELEMENT = re.compile(
 
 
 def find(line: str, groups: Collection[Group]) -> Iterator[re.Match[str]]:
-    """Yield the parts of a line that belong to some groups, from left to right."""
+    """Yield the parts of a line that belong to the given groups, from left to right."""
     pattern = _compile(tuple(group for group in _PATTERNS if group in groups))
     closed: set[str] | None = None
     place = 0

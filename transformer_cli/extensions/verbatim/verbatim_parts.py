@@ -1,4 +1,4 @@
-"""Verbatim parts of a line: '%s', '{name}', '<b>' or a URL stay as they are in its translation."""
+"""Finds verbatim parts of a line, such as '%s', '{name}', '<b>' or a URL, which stay unchanged."""
 
 import re
 from collections.abc import Collection
@@ -21,7 +21,7 @@ class VerbatimPart(NamedTuple):
 
 
 def find_verbatim(line: str, groups: Collection[Group] = GROUPS) -> list[VerbatimPart]:
-    """Return the parts of a line that belong to some groups, from left to right."""
+    """Return the parts of a line that belong to the given groups, from left to right."""
     if not (groups and _SIGN.search(line)):
         return []
     from transformer_cli.extensions.verbatim import part_patterns  # most text has no such part
@@ -30,7 +30,7 @@ def find_verbatim(line: str, groups: Collection[Group] = GROUPS) -> list[Verbati
 
 
 def without_verbatim(line: str) -> str:
-    """Return a line with a space for each part that no translation changes."""
+    """Return a line with each verbatim part replaced by a space."""
     rest, end = [], 0
     for _, start, after in find_verbatim(line):
         rest.append(line[end:start])

@@ -29,7 +29,7 @@ systemDark.addEventListener("change", (event) => {
   }
 });
 
-// Paper is white, and what is folded away cannot be unfolded there.
+// Paper is white, and nothing on it can be unfolded.
 let before = null;
 addEventListener("beforeprint", () => {
   before = { dark, chosen: root.style.colorScheme };
@@ -43,7 +43,7 @@ addEventListener("afterprint", () => {
 
 // --- charts -----------------------------------------------------------------------------------
 
-// A custom property is text; only a property that takes a colour tells which one it comes to.
+// A custom property is text; only a property that takes a colour resolves it to one.
 function colour(name) {
   const probe = document.createElement("span");
   probe.style.color = `var(--${name})`;

@@ -9,7 +9,7 @@ function unpacked(kind) {
   return kind.weights;
 }
 
-/* Weights from 0 to 1 of one head, or the mean of all of a layer's: query -> key -> weight. */
+/* Weights (0 to 1) of one head, or the mean of all heads of a layer: query -> key -> weight. */
 function weightsOf(kind, layer, head) {
   const bytes = unpacked(kind);
   const rows = kind.queries.length, columns = kind.keys.length;
@@ -62,7 +62,7 @@ function attention() {
       const token = document.createElement("button");
       token.type = "button";
       token.className = isMark(text) ? "token special" : "token";
-      if (isMark(text)) token.dir = "ltr"; // and so not what tells the row's direction
+      if (isMark(text)) token.dir = "ltr"; // so it does not set the row's direction
       token.dataset.number = n;
       token.tabIndex = n === 0 ? 0 : -1;
       const share = document.createElement("small");
@@ -71,7 +71,7 @@ function attention() {
       token.append(shown(text), share);
       return token;
     });
-    // The subwords of a word stand together.
+    // Keep the subwords of a word together.
     const words = [];
     tokens[side].forEach((token, n) => {
       const text = current[side][n];
@@ -83,7 +83,7 @@ function attention() {
     rows[side].replaceChildren(...words);
   }
 
-  // Not `in`: a word may be called like what every object has, `constructor` say.
+  // Not `in`: a word may have the name of an object's own property, such as `constructor`.
   const isMark = (text) => Object.hasOwn(data.marks, text);
 
   function shown(text) {
@@ -92,7 +92,7 @@ function attention() {
     return text === "▁" ? "␣" : text.replace(/^▁/, "");
   }
 
-  // What is written from right to left would reverse the order of all that follows.
+  // Without isolation, right-to-left text would reverse the order of the text after it.
   const isolated = (text) => `\u2068${shown(text)}\u2069`;
 
   /* Shade what a word of one row looks at, or is looked at by, in the other row. */
@@ -104,7 +104,7 @@ function attention() {
         token.setAttribute("aria-pressed", String(pinned !== null && pinned.side === side && pinned.number === n));
         const own = at === null || at.side === side ? null
           : side === "keys" ? weight(at.number, n) : weight(n, at.number);
-        // The eye takes the square root for even: a tenth is to be seen, too.
+        // To the eye, the square root looks even, so that a tenth is visible, too.
         token.style.setProperty("--shown", own === null ? 0 : Math.sqrt(own).toFixed(4));
         token.dataset.weight = own === null ? "" : own.toFixed(4);
         token.lastChild.textContent = own !== null && own >= 0.01 ? percent(own) : "";
@@ -120,7 +120,7 @@ function attention() {
     const most = found.slice(0, 4).filter(([, own]) => own >= 0.01).map(([text, own]) => `${isolated(text)} ${percent(own)}`);
     const word = `“${isolated(current[at.side][at.number])}”`;
     if (!most.length) return at.side === "queries" ? `${word} looks at nothing in particular.` : `Nothing looks at ${word}.`;
-    return at.side === "queries" ? `${word} looks at: ${most.join(", ")}` : `Who looks at ${word}: ${most.join(", ")}`;
+    return at.side === "queries" ? `${word} looks at: ${most.join(", ")}` : `${word} is looked at by: ${most.join(", ")}`;
   }
 
   for (const [side, row] of Object.entries(rows)) {
@@ -153,7 +153,7 @@ function attention() {
   }
   for (const menu of Object.values(menus)) menu.addEventListener("change", show);
   show();
-  // So that there is something to see at first.
+  // Show something at first.
   const first = current.queries.length > 2 ? 1 : 0;
   pinned = { side: "queries", number: first };
   look(pinned);

@@ -1,0 +1,52 @@
+"""The settings of the search; they are also the options of ``translate`` and Python programs."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
+
+from pydantic import Field
+
+from transformer_cli.config.choices import HIGHEST_PENALTY, LARGEST_BEAM, MOST_BATCH_TOKENS
+from transformer_cli.config.sections import Section, setting
+
+
+class DecodingConfig(Section):
+    """Search settings; the command line can override them."""
+
+    beam_size: Annotated[int, Field(gt=0, le=LARGEST_BEAM)] = setting(
+        1, "beam size; 1 is greedy search"
+    )
+    length_penalty: Annotated[float, Field(ge=0.0, le=HIGHEST_PENALTY)] = setting(
+        0.6,
+        "alpha of Wu et al. 2016 (GNMT), equation 14: a higher value prefers longer "
+        "translations, 0 uses log-probabilities alone; beam search only",
+        option=("A", "Higher values give longer translations."),
+    )
+    batch_tokens: Annotated[int, Field(gt=0, le=MOST_BATCH_TOKENS)] = setting(
+        8192, "maximum source tokens in a batch, padding included, times the beam size"
+    )
+    max_length_ratio: Annotated[float, Field(gt=0.0, le=100.0)] = setting(
+        2.0, "maximum output length as a multiple of the source's tokens, plus 10"
+    )
+
+    def changed(self, values: Mapping[str, Any]) -> Self:
+        """Return a copy with other values; None keeps the current value."""
+        given = {name: value for name, value in values.items() if value is not None}
+        return self.model_copy(update=given)
+
+    @classmethod
+    def options(cls) -> dict[str, tuple[str, str]]:
+        """Return the metavar and the help of each setting that declares an option."""
+        facts: Any = {name: each.json_schema_extra or {} for name, each in cls.model_fields.items()}
+        return {
+            name: of_field["option"] for name, of_field in facts.items() if "option" in of_field
+        }
+
+    @classmethod
+    def bounds(cls, name: str) -> tuple[Any, Any]:
+        """Return the minimum and maximum of a setting; None: there is none."""
+        marks = cls.model_fields[name].metadata
+        above, least, most = (
+            next((getattr(each, key) for each in marks if hasattr(each, key)), None)
+            for key in ("gt", "ge", "le")
+        )
+        return least if above is None else above + 1, most  # an option with ``gt`` is an integer

@@ -1,0 +1,102 @@
+"""Changes of the text in each epoch, and their settings.
+
+A new change is a field of ``AugmentationSettings``, and an item that ``find_changes`` yields.
+Commands that only read settings import this module, so numpy is imported where text is changed.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from transformer_cli.base import registry
+from transformer_cli.base.packages import lazy_imports
+from transformer_cli.config.schema import Config
+from transformer_cli.config.sections import Probability, Section, setting
+from transformer_cli.config.tokenizer_schema import SentencePieceConfig, TokenizerSection
+from transformer_cli.text.protocol import Tokenizers
+
+with lazy_imports():
+    from transformer_cli.data import store as stores
+    from transformer_cli.extensions.augmentation import bpe_dropout
+
+if TYPE_CHECKING:
+    from transformer_cli.data.batches import Augmentation
+
+
+class AugmentationSettings(Section):
+    """Keys of training for augmentation."""
+
+    src_bpe_dropout: Probability = setting(
+        0.0,
+        "BPE-dropout (Provilkov et al. 2020): probability of skipping a merge in a "
+        "source word during training; batches then hold more tokens",
+    )
+    tgt_bpe_dropout: Probability = setting(0.0, "BPE-dropout of the target side")
+    concatenate: Probability = setting(
+        0.0,
+        "probability of joining another pair to a training pair, repeatedly, up to max_length "
+        "(Nguyen et al. 2021); redrawn in each epoch, at no cost in time; for text longer than "
+        "the corpus's sentences",
+    )
+
+    def check_with(self, config: Any) -> None:
+        """Check that the tokenizer may have merges to skip."""
+        super().check_with(config)
+        for key in ("src_bpe_dropout", "tgt_bpe_dropout"):
+            if getattr(self, key) and not _may_have_merges(config.tokenizer):
+                raise ValueError(
+                    f"training.{key}: needs merges to skip (tokenizer.kind sentencepiece with "
+                    "model_type: bpe); set it to 0"
+                )
+
+
+def _may_have_merges(tokenizer: TokenizerSection) -> bool:
+    if isinstance(tokenizer, SentencePieceConfig):
+        return tokenizer.model_type == "bpe"
+    entry = registry.find("tokenizer", tokenizer.kind)
+    # Only opening a file shows the type of its model.
+    return entry is not None and entry.facts.get("model") == "sentencepiece"
+
+
+def find_changes(
+    config: Config, tokenizers: Tokenizers, store: "stores.EncodedStore"
+) -> Iterator[tuple[str, "Augmentation"]]:
+    """Yield the wanted augmentations, each with what it changes: words, subwords or rows."""
+    training = config.training
+    if not isinstance(training, AugmentationSettings):
+        return
+    rates = training.src_bpe_dropout, training.tgt_bpe_dropout
+    if any(rates):
+        yield "subwords", bpe_dropout.build_bpe_dropout(rates, tokenizers, training.max_length)
+    if training.concatenate:
+        yield "rows", Concatenation(training.concatenate, training.max_length)
+
+
+@dataclass(frozen=True)
+class Concatenation:
+    """Concatenation of random pairs (Nguyen et al. 2021); an ``Augmentation``.
+
+    With probability ``probability ** (n - 1) * (1 - probability)``, each row of a batch becomes n
+    pairs, one after another, of at most ``max_length`` tokens a side.
+    """
+
+    probability: float
+    max_length: int
+
+    def __call__(self, text: "stores.EncodedText", seed: int) -> "stores.EncodedText":
+        """Return the pairs in fewer, longer rows, drawn with ``seed``."""
+        import numpy as np
+
+        random = np.random.Generator(np.random.PCG64(seed))
+        # Draw once per batch: its pairs have similar lengths, and so do its rows afterwards.
+        longest = max(int(side.max(initial=1)) for side in text.lengths)
+        pairs = min(int(random.geometric(1 - self.probability)), self.max_length // longest)
+        if pairs < 2:
+            return text
+        shuffled = text.take(random.permutation(len(text)))
+        # Only offsets separate rows; the last row may have fewer sentences.
+        src, tgt = (
+            stores.TokenArray(side.ids, np.append(side.offsets[:-1:pairs], side.offsets[-1]))
+            for side in (shuffled.src, shuffled.tgt)
+        )
+        return stores.EncodedText(src, tgt)

@@ -47,7 +47,7 @@ def _link(folder: str, link: re.Match[str]) -> str:
     path = posixpath.normpath(posixpath.join(folder, link[2]))
     if (made := _PAGES.get(path.removeprefix("../"))) is not None:
         return f"[{text}]({posixpath.relpath(made, folder)}{anchor})"
-    if (ROOT / "docs" / path / "README.md").is_file():
+    if link[2].endswith("/") and (ROOT / "docs" / path / "README.md").is_file():
         return f"[{text}]({posixpath.relpath(f'{path}/README.md', folder)}{anchor})"
     if path.startswith("../") or link[2].endswith((".ipynb", "LICENSE")):
         return text

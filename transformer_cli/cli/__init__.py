@@ -22,7 +22,6 @@ from transformer_cli.base.errors import (
 )
 from transformer_cli.base.packages import __version__, lazy_imports, no_collection
 from transformer_cli.base.ranks import SINGLE_PROCESS, find_ranks
-from transformer_cli.cli.declaring import Declared, GroupedCommand
 from transformer_cli.cli.display import print_error
 from transformer_cli.cli.process import (
     exit_code,
@@ -34,6 +33,7 @@ from transformer_cli.cli.process import (
 )
 
 with lazy_imports():
+    from transformer_cli.cli import declaring
     from transformer_cli.config import validation
 
 SPIN_COUNT = "3000"
@@ -64,7 +64,7 @@ def load_command(name: str, arguments: Sequence[str] | None = None) -> Any:
     if entry is None:
         return None
     loaded = entry.load()
-    if not isinstance(loaded, Declared):
+    if not isinstance(loaded, declaring.Declared):
         return _make_command(name, loaded)
     if arguments is not None:
         command = _make_command(name, loaded.build(every=False))
@@ -77,7 +77,7 @@ def _make_command(name: str, function: Any) -> Any:
     if isinstance(function, typer.Typer):
         return typer.main.get_command(function)
     command = typer.Typer(add_completion=False, rich_markup_mode=None)
-    command.command(name, cls=GroupedCommand)(function)
+    command.command(name, cls=declaring.GroupedCommand)(function)
     return typer.main.get_command(command)
 
 

@@ -61,7 +61,7 @@ def load_scorer(
     scorer = load_torch_translator(run, checkpoint, exact).with_search(**options.search)
     if engine == "torch":
         return scorer, None
-    searcher = load_translator(run, checkpoint, replace(options, engine=engine))
+    searcher = _find_engine(engine).load(run, checkpoint, options)
     return scorer, searcher.with_search(**options.search)
 
 

@@ -60,6 +60,9 @@ def test_events_say_what_the_metrics_say(training: Training) -> None:
     assert_events_are_the_records(training.run)
 
 
+_OBSERVER = "transformer_cli.extensions.observers.events:TensorBoardObserver"
+
+
 @pytest.mark.posix
 @pytest.mark.parametrize(
     "end",
@@ -75,7 +78,7 @@ def test_events_say_what_the_metrics_say(training: Training) -> None:
             marks=pytest.mark.long,
         ),
         pytest.param(
-            partial(signal_at, "transformer_cli.extensions.observers.events:EventLog", "append", 3),
+            partial(signal_at, _OBSERVER, "on_record", 3),
             id="killed before an event",
         ),
         pytest.param(partial(half_a_line, 3), id="killed in a record"),

@@ -126,7 +126,7 @@ def check_corpus(config: Config) -> CorpusReport:
             report.pairs[split.name] = split.pairs
             # The files of a prepared corpus are deleted afterwards, so show lines, not places.
             report.findings.extend(split.find(shows_lines=kind.keeps_text))
-            if shifts := audit.find_shifts(split.name):
+            if shifts := audit.shifts.get(split.name):
                 report.findings.append(_describe_shifts(split, shifts))
     report.mistakes.extend(audit.mistakes)
     return report

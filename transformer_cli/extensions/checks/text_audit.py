@@ -8,7 +8,6 @@ from concurrent.futures import Executor, Future
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import NamedTuple
 
 from transformer_cli.base import registry
 from transformer_cli.base.errors import ConfigError, CorpusError
@@ -67,7 +66,8 @@ class TextAudit:
         self._scored: dict[str, PairSource] = {}
         self._sums: dict[str, str] = {}
         """SHA-256 checksums of the scored texts."""
-        self._shifts: dict[str, list[Shift]] = {}
+        self.shifts: dict[str, list[Shift]] = {}
+        """The stretches of each checked text whose sides are shifted."""
 
     def check_scored(self) -> None:
         """Read the splits for validation and evaluation.
@@ -129,27 +129,22 @@ class TextAudit:
 
     def _submit(self, source: PairSource, executor: Executor | None) -> "Future[_Seen]":
         if isinstance(source, ParallelFiles):
-            source = _absolute(source)
+            # The task may run in another working directory.
+            source = replace(source, src=source.src.absolute(), tgt=source.tgt.absolute())
         else:  # another source may not work in a worker, so read it here
             executor = None
         return (executor or SerialExecutor()).submit(_look_at, source, self._most_pairs)
 
     def _conclude_pairs(self, name: str, seen: "_Seen") -> None:
-        if seen.full and seen.copies == seen.full and not self._one_language:
+        pairs, are_copies, self.shifts[name] = seen
+        if are_copies and not self._one_language:
             self._refuse(f"{name}: each target equals its source; the two files may be the same")
-        self._shifts[name] = seen.shifts
-        lengths = [shift.end - shift.first for shift in seen.shifts]
-        main = None
-        if sum(lengths) > _MOSTLY * seen.pairs:
-            main = seen.shifts[lengths.index(max(lengths))]
+        shifts = list(self.shifts[name])
+        if sum(shift.end - shift.first for shift in shifts) > _MOSTLY * pairs:
+            shifts.remove(longest := max(shifts, key=lambda shift: shift.end - shift.first))
             most = f"{name}: most lines are misaligned"
-            self._refuse(most, f", {main.describe(seen.pairs)}", "fix the files")
-        others = (shift.describe(seen.pairs) for shift in seen.shifts if shift != main)
-        self.notes += [f"{name}: {shift}" for shift in others]
-
-    def find_shifts(self, name: str) -> list[Shift]:
-        """Return the stretches of a checked text whose sides are shifted."""
-        return self._shifts.get(name, [])
+            self._refuse(most, f", {longest.describe(pairs)}", "fix the files")
+        self.notes += [f"{name}: {shift.describe(pairs)}" for shift in shifts]
 
     def _refuse(self, mistake: str, detail: str = "", remedy: str = "name other files") -> None:
         message = f"{mistake}{detail}"
@@ -161,15 +156,8 @@ class TextAudit:
             self.mistakes.append(mistake)
 
 
-class _Seen(NamedTuple):
-    """Findings about the first pairs of a text."""
-
-    pairs: int
-    full: int
-    """Pairs with text on both sides."""
-    copies: int
-    """How many of these have a target with letters that equals its source."""
-    shifts: list[Shift]
+_Seen = tuple[int, bool, list[Shift]]
+"""The number of pairs, whether all targets equal their sources, and where the sides are shifted."""
 
 
 def _look_at(source: PairSource, most: int) -> _Seen:
@@ -182,12 +170,7 @@ def _look_at(source: PairSource, most: int) -> _Seen:
         copies += stats.copied
         if shifts.pairs >= most:
             break
-    return _Seen(shifts.pairs, full, copies, shifts.find_shifts())
-
-
-def _absolute(files: ParallelFiles) -> ParallelFiles:
-    """Return the same files with absolute paths, for a task in another process."""
-    return replace(files, src=files.src.absolute(), tgt=files.tgt.absolute())
+    return shifts.pairs, 0 < full == copies, shifts.find_shifts()
 
 
 def _find_text_files(data: DataSection) -> tuple[Sources, Sources]:

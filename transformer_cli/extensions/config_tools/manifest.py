@@ -2,8 +2,5 @@
 
 api = 1
 provides = {
-    "config command": {
-        "schema": {"load": "command:print_schema"},
-        "show": {"load": "command:show"},
-    },
+    "config command": {"schema": {"load": "command:print_schema"}, "show": {"load": "command:show"}}
 }

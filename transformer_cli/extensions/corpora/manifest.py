@@ -14,10 +14,7 @@ provides = {
         }
     },
     "data settings": {
-        "more": {
-            "load": "settings:MoreSettings",
-            "kinds": ("files", "multi30k", "toy"),
-        },
+        "more": {"load": "settings:MoreSettings", "kinds": ("files", "multi30k", "toy")},
         "replay": {"load": "settings:ReplaySettings", "kinds": ("files",)},
     },
     # Training text besides the split train, and how often each part is drawn.

@@ -6,38 +6,28 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from transformer_cli.base.errors import RunError, UsageError
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.config.choices import DeviceName
 from transformer_cli.config.decoding_schema import DecodingConfig
 from transformer_cli.config.schema import Config
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
-from transformer_cli.config.yaml import load_config
 from transformer_cli.extensions.ctranslate2.engine import find_unsupported
 from transformer_cli.inference.loading import ComputeOptions
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.tokenizer import describe_codecs, find_codec
 
 with lazy_imports():
-    from transformer_cli.extensions.ctranslate2 import converted, exported_models
+    from transformer_cli.extensions.ctranslate2 import converted, exported_models, limits
 
 if TYPE_CHECKING:
     from transformer_cli.extensions.ctranslate2.engine import CTranslate2Translator
-
-SETTINGS = "settings.yaml"
-"""The file with the run's settings in an exported model, which has no config.yaml."""
 
 
 class CTranslate2:
     """The engine that the manifest names; see ``inference.loading.Engine``."""
 
     def load_settings(self, run: RunDirectory) -> Config:
-        if not (run.path / SETTINGS).is_file():
-            raise RunError(
-                f"{run.path}: has a CTranslate2 model but no {SETTINGS}; create it "
-                "with: transformer-cli export RUN DIR --format ctranslate2"
-            )
-        return load_config(run.path / SETTINGS)
+        return exported_models.load_settings(run)
 
     def choose(
         self,
@@ -51,29 +41,18 @@ class CTranslate2:
         With 'auto', it searches on a CPU: in float32 if it writes the same text as torch, and in
         int8, which torch does not support.
         """
-        by = "`precision` int8" if options.precision == "int8" else "`engine` ctranslate2"
         is_asked = options.engine == "ctranslate2" or options.precision == "int8"
-        if not (is_asked or _is_exported(run)):
-            return not (needing_torch or prefers_torch) and _is_as_good(run, options)
-        if options.device not in ("auto", "cpu"):
-            what = by if is_asked else run.path
-            raise UsageError(f"{what}: CTranslate2 only runs on CPUs here; use `device` cpu")
-        if needing_torch:
-            needing = " and ".join(needing_torch)
-            if _is_exported(run):
-                raise UsageError(
-                    f"{run.path}: is a CTranslate2 model, which does not support {needing}; "
-                    "leave it out, or name the run that the model was exported from"
-                )
-            raise UsageError(f"{by}: does not support {needing}; leave out {by} or {needing}")
-        return True
+        if is_asked or _is_exported(run):
+            limits.check_possible(run, options, needing_torch, is_asked)
+            return True
+        return not (needing_torch or prefers_torch) and _is_as_good(run, options)
 
     def load(
         self, run: RunDirectory, checkpoint: str, options: ComputeOptions
     ) -> "CTranslate2Translator":
         """Load an exported model, or convert a run's model and keep the conversion."""
         if _is_exported(run):
-            return exported_models.load_exported(run, self.load_settings(run), options)
+            return exported_models.load_exported(run, options)
         return converted.load_run(run, checkpoint, options)
 
 

@@ -5,10 +5,11 @@ from functools import partial
 from pathlib import Path
 
 from transformer_cli.base.artifact import Artifact, Record, record_files, write_record
-from transformer_cli.base.errors import CheckpointError
+from transformer_cli.base.errors import CheckpointError, RunError
 from transformer_cli.base.locations import open_regular
 from transformer_cli.config.schema import Config
 from transformer_cli.config.setting_tree import shorten
+from transformer_cli.config.yaml import load_config
 from transformer_cli.extensions.ctranslate2.converted import SUMS
 from transformer_cli.extensions.ctranslate2.engine import (
     CTranslate2Engine,
@@ -21,6 +22,8 @@ from transformer_cli.text.model_check import find_fault
 from transformer_cli.text.protocol import BOS_ID, EOS_ID, SPECIALS, UNK_ID
 from transformer_cli.text.tokenizer import load_tokenizers
 
+SETTINGS = "settings.yaml"
+"""The file with the run's settings in an exported model, which has no config.yaml."""
 _TRIAL = Path(__file__).with_name("trial.py")
 _VOCABULARIES = {"shared_vocabulary.json", "target_vocabulary.json"}
 _FILES = {"model.bin", "config.json", "source_vocabulary.json", *_VOCABULARIES}
@@ -34,10 +37,19 @@ _SETTINGS = {
 }
 
 
-def load_exported(
-    run: RunDirectory, config: Config, options: ComputeOptions
-) -> CTranslate2Translator:
+def load_settings(run: RunDirectory) -> Config:
+    """Load the settings of an exported model."""
+    if not (run.path / SETTINGS).is_file():
+        raise RunError(
+            f"{run.path}: has a CTranslate2 model but no {SETTINGS}; create it "
+            "with: transformer-cli export RUN DIR --format ctranslate2"
+        )
+    return load_config(run.path / SETTINGS)
+
+
+def load_exported(run: RunDirectory, options: ComputeOptions) -> CTranslate2Translator:
     """Load an exported model after its files are verified and tried."""
+    config = load_settings(run)
     for path in run.path.iterdir():
         if not path.is_dir():
             open_regular(path).close()  # CTranslate2 would wait for a pipe

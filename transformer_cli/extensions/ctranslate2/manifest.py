@@ -3,10 +3,6 @@
 api = 1
 provides = {
     "engine": {
-        "ctranslate2": {
-            "load": "choosing:ENGINE",
-            "mark": "model.bin",
-            "reader": "CTranslate2",
-        },
-    },
+        "ctranslate2": {"load": "choosing:ENGINE", "mark": "model.bin", "reader": "CTranslate2"}
+    }
 }

@@ -4,40 +4,26 @@ Only names and layout change, as CTranslate2 supports all parts of our models. I
 have another layout than the paper's, so a table of positions is always written, learned or not.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from transformer_cli.base.packages import import_extra
 from transformer_cli.config.choices import Quantization
 from transformer_cli.extensions.ctranslate2.engine import SINUSOIDS
 from transformer_cli.model import transformer
-from transformer_cli.model.transformer import (
-    DecoderLayer,
-    Embedding,
-    EncoderLayer,
-    FeedForward,
-    LearnedPositions,
-    Transformer,
-    sinusoids,
-)
 from transformer_cli.runs.trained_model import TrainedModel
 from transformer_cli.text.protocol import BOS_ID, EOS_ID, SPECIALS, UNK_ID, Tokenizer
 
+_Layer = transformer.EncoderLayer | transformer.DecoderLayer
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "swish": "SWISH", "swiglu": "SWISH"}
 """CTranslate2's names of the activations it supports; each can also be gated."""
 _RMS_NORM = {"layernorm": False, "rmsnorm": True}
 """The norms it supports, and whether each is its ``rms_norm``."""
 _IMPOSSIBLE = -1e4  # a logit, within the range of float16
-_INT8_MOST = 63
-"""The largest weight in int8. CTranslate2's own is 127, but processors without VNNI, e.g. with only
-AVX2, add two products of a weight and an activation of up to 255 in 16 bits. 2 * 127 * 255 is cut
-off there, which changes translations; 2 * 63 * 255 fits."""
 
 
 def write_model(
@@ -55,29 +41,12 @@ def write_model(
     spec.decoder.projection.bias[list(never_written)] = _IMPOSSIBLE
     spec.validate()
     if quantization.startswith("int8"):
-        weights = {name: each.numpy().copy() for name, each in spec.variables().items()}
-        spec.optimize(quantization)
-        _narrow_int8(spec, weights)
+        from transformer_cli.extensions.ctranslate2.int8 import quantize  # rarely used
+
+        quantize(spec, quantization)
     else:
         spec.optimize(quantization)
     spec.save(str(directory))
-
-
-def _narrow_int8(spec: Any, weights: Mapping[str, Float[np.ndarray, "..."]]) -> None:
-    """Round the given weights again if they are int8, scaling each row by its largest weight."""
-    model_spec = import_extra("ctranslate2.specs.model_spec", None, "format ctranslate2")
-
-    def narrow(layer: Any, name: str, value: Any) -> None:
-        key = name.rsplit("/")[-1]
-        scale = f"{key}_scale"
-        if not hasattr(layer, scale) or getattr(value, "dtype", None) != "int8":
-            return
-        scales = _INT8_MOST / np.maximum(np.abs(weights[name]).max(axis=1), 1e-30)
-        rounded = np.rint(weights[name] * scales[:, None]).astype(np.int8)
-        setattr(layer, key, model_spec.NumpyVariable(rounded))
-        setattr(layer, scale, model_spec.NumpyVariable(scales))
-
-    model_spec.visit_spec(spec, narrow)
 
 
 def build_spec(trained: TrainedModel) -> Any:
@@ -106,11 +75,11 @@ def build_spec(trained: TrainedModel) -> Any:
     return spec
 
 
-def _fill_stacks(spec: Any, model: Transformer) -> None:
+def _fill_stacks(spec: Any, model: transformer.Transformer) -> None:
     _fill_embedding(spec.encoder.embeddings[0], spec.encoder, model.src_embedding)
     _fill_embedding(spec.decoder.embeddings, spec.decoder, model.tgt_embedding)
     for encoder_spec, encoder_layer in zip(spec.encoder.layer, model.encoder, strict=True):
-        assert isinstance(encoder_layer, EncoderLayer)
+        assert isinstance(encoder_layer, transformer.EncoderLayer)
         _fill_self_attention(encoder_spec, encoder_layer)
         _fill_feed_forward(encoder_spec.ffn, encoder_layer)
     for decoder_spec, decoder_layer in zip(spec.decoder.layer, model.decoder_layers(), strict=True):
@@ -128,26 +97,26 @@ def _fill_stacks(spec: Any, model: Transformer) -> None:
     _fill_linear(spec.decoder.projection, model.output)
 
 
-def _fill_embedding(tokens: Any, stack: Any, embedding: Embedding) -> None:
+def _fill_embedding(tokens: Any, stack: Any, embedding: transformer.Embedding) -> None:
     tokens.weight = _copy(embedding.tokens.weight)
     positions = embedding.positions
     table = (
         positions.table
-        if isinstance(positions, LearnedPositions)
-        else sinusoids(SINUSOIDS, positions.d_model)
+        if isinstance(positions, transformer.LearnedPositions)
+        else transformer.sinusoids(SINUSOIDS, positions.d_model)
     )
     stack.position_encodings.encodings = _copy(table)
 
 
-def _fill_self_attention(spec: Any, layer: EncoderLayer | DecoderLayer) -> None:
+def _fill_self_attention(spec: Any, layer: _Layer) -> None:
     attention = layer.self_attention
     _fill_linear(spec.self_attention.linear[0], attention.query, attention.key, attention.value)
     _fill_linear(spec.self_attention.linear[1], attention.output)
     _fill_norm(spec.self_attention, layer.around_self_attention.norm)
 
 
-def _fill_feed_forward(spec: Any, layer: EncoderLayer | DecoderLayer) -> None:
-    ours: FeedForward = layer.feed_forward
+def _fill_feed_forward(spec: Any, layer: _Layer) -> None:
+    ours: transformer.FeedForward = layer.feed_forward
     if ours.gate is None:
         _fill_linear(spec.linear_0, ours.inner)
     else:  # the activated layer comes first

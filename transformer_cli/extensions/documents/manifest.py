@@ -7,10 +7,7 @@ needs = ("alignments", "constraints", "corpora", "report", "revision", "verbatim
 # Each format has a class, and filename extensions.
 _FORMATS: dict[str, dict[str, Any]] = {
     "po": {"load": "po:PoDocument", "endings": (".po", ".pot")},
-    "xliff": {
-        "load": "xliff:XliffDocument",
-        "endings": (".xlf", ".xliff"),
-    },
+    "xliff": {"load": "xliff:XliffDocument", "endings": (".xlf", ".xliff")},
     "tmx": {"load": "tmx:TmxDocument", "endings": (".tmx",)},
     "html": {"load": "html:HtmlDocument", "endings": (".html", ".htm", ".xhtml", ".xht")},
     "markdown": {

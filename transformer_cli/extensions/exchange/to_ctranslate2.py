@@ -5,8 +5,7 @@ from pathlib import Path
 from transformer_cli.base.text_files import write_text
 from transformer_cli.config.choices import Quantization
 from transformer_cli.config.yaml import dump_config
-from transformer_cli.extensions.ctranslate2.choosing import SETTINGS
-from transformer_cli.extensions.ctranslate2.exported_models import write_sums
+from transformer_cli.extensions.ctranslate2.exported_models import SETTINGS, write_sums
 from transformer_cli.extensions.ctranslate2.spec import write_model
 from transformer_cli.extensions.exchange.card import write_card
 from transformer_cli.extensions.exchange.formats import write_tokenizer

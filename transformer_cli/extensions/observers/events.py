@@ -4,8 +4,6 @@ import io
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transformer_cli.runs.directory import RunDirectory
@@ -24,47 +22,32 @@ _NO_CURVES = frozenset(
 
 
 class TensorBoardObserver(Observer):
-    """Writes tensorboard/ in a run, so that TensorBoard can show the training while it runs."""
-
-    writes = "tensorboard"
-
-    def on_begin(self, run: RunDirectory, step: int, start_time: float) -> None:
-        self._log = EventLog.open(run.path / self.writes, run.metrics, start_time)
-
-    def on_record(self, record: Record) -> None:
-        self._log.append(record)
-
-
-@dataclass(frozen=True)
-class EventLog:
-    """Appends to an event file of TensorBoard.
+    """Writes tensorboard/ in a run, so that TensorBoard can show the training while it runs.
 
     Each session writes a new file with all records of metrics.jsonl. Wall times leave out pauses
     between sessions, so that TensorBoard's relative time is the time spent training.
     """
 
-    path: Path
-    start_time: float  # when the training began, plus all pauses, in seconds since 1970
+    writes = "tensorboard"
 
-    @classmethod
-    def open(cls, directory: Path, metrics: Path, start_time: float) -> "EventLog":
+    def on_begin(self, run: RunDirectory, step: int, start_time: float) -> None:
         """Replace the run's event files by one with all records so far."""
         from tensorboard.compat.proto.event_pb2 import Event
 
+        self._start_time = start_time
         # A running TensorBoard continues with the file whose name sorts last.
-        log = cls(directory / f"{_PREFIX}{int(start_time):010d}", start_time)
-        directory.mkdir(exist_ok=True)
-        for older in directory.iterdir():
+        self.path = run.path / self.writes / f"{_PREFIX}{int(start_time):010d}"
+        self.path.parent.mkdir(exist_ok=True)
+        for older in self.path.parent.iterdir():
             if _EVENT_FILE_NAME.fullmatch(older.name):
                 with suppress(PermissionError):  # on Windows, if TensorBoard has it open
                     older.unlink()
-        log.path.touch(exist_ok=False)  # never write through a link
+        self.path.touch(exist_ok=False)  # never write through a link
         # The first event names the format.
         version = Event(wall_time=start_time, file_version="brain.Event:2")
-        log._write([version, *map(log._to_event, read_records(metrics))])
-        return log
+        self._write([version, *map(self._to_event, read_records(run.metrics))])
 
-    def append(self, record: Mapping[str, Any]) -> None:
+    def on_record(self, record: Record) -> None:
         self._write([self._to_event(record)])
 
     def _write(self, events: "Iterable[Event | None]") -> None:
@@ -91,7 +74,7 @@ class EventLog:
                 if key not in _NO_CURVES and value is not None
             ]
             return event_pb2.Event(
-                wall_time=self.start_time + record["seconds"],
+                wall_time=self._start_time + record["seconds"],
                 step=record["step"],
                 summary=summary_pb2.Summary(value=values),
             )

@@ -188,14 +188,15 @@ class Doubts(Reviser):
         return RevisionNotes(self.is_raw)
 
 
+_NO_NUMBER, _NO_TAB = "numbers of the source are missing", "tabs are lost"
+
+
 class RevisionNotes(Notes):
     """Notes of doubtful lines, and of lines that lack numbers or tabs of their source."""
 
     def __init__(self, is_raw: bool = False) -> None:
         self._is_raw = is_raw
-        self._numbers: list[int] = []
-        self._tabs: list[int] = []
-        self._remarks: dict[str, list[int]] = {}
+        self._lines: dict[str, list[int]] = {_NO_NUMBER: [], _NO_TAB: []}
 
     def look(self, number: int, src: str, found: Sequence[Translation]) -> Iterator[str]:
         """Note a line; return why its translation is doubtful."""
@@ -204,21 +205,18 @@ class RevisionNotes(Notes):
             from transformer_cli.extensions.revision.lost_numbers import loses_numbers
 
             if loses_numbers(src, best.text):
-                self._numbers.append(number)
+                self._lines[_NO_NUMBER].append(number)
         if "\t" in src.strip() and not any("\t" in one.text for one in found):
-            self._tabs.append(number)
+            self._lines[_NO_TAB].append(number)
         if best.remark:
-            self._remarks.setdefault(best.remark, []).append(number)
+            self._lines.setdefault(f"doubtful, {best.remark}", []).append(number)
         if doubt := doubt_of(best):
             yield f"doubtful, {doubt}"
 
     def summary(self, lines: int) -> Iterator[str]:
         """Yield a line for each kind of note."""
-        noted = {"numbers of the source are missing": self._numbers, "tabs are lost": self._tabs}
-        for remark in sorted(self._remarks, key=FIXED.__eq__):  # fixed lines come last
-            noted[f"doubtful, {remark}"] = self._remarks[remark]
-        for what, numbers in noted.items():
-            if numbers:
+        for what in sorted(self._lines, key=f"doubtful, {FIXED}".__eq__):  # fixed lines come last
+            if numbers := self._lines[what]:
                 yield f"{len(numbers):,} of {lines:,} lines: {what}; {name_lines(numbers)}"
 
 

@@ -33,7 +33,6 @@ from transformer_cli.cli.process import (
 )
 
 with lazy_imports():
-    from transformer_cli.cli import declaring
     from transformer_cli.config import validation
 
 SPIN_COUNT = "3000"
@@ -60,11 +59,13 @@ def load_command(name: str, arguments: Sequence[str] | None = None) -> Any:
     If ``arguments`` are given and the command knows all of them, leave out the options that
     extensions add, except those that always act.
     """
+    from transformer_cli.cli.declaring import Declared  # --help does not need it
+
     entry = list_commands().get(name) or registry.find("command", name)
     if entry is None:
         return None
     loaded = entry.load()
-    if not isinstance(loaded, declaring.Declared):
+    if not isinstance(loaded, Declared):
         return _make_command(name, loaded)
     if arguments is not None:
         command = _make_command(name, loaded.build(every=False))
@@ -74,10 +75,12 @@ def load_command(name: str, arguments: Sequence[str] | None = None) -> Any:
 
 
 def _make_command(name: str, function: Any) -> Any:
+    from transformer_cli.cli.declaring import GroupedCommand
+
     if isinstance(function, typer.Typer):
         return typer.main.get_command(function)
     command = typer.Typer(add_completion=False, rich_markup_mode=None)
-    command.command(name, cls=declaring.GroupedCommand)(function)
+    command.command(name, cls=GroupedCommand)(function)
     return typer.main.get_command(command)
 
 

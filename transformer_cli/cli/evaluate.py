@@ -85,8 +85,8 @@ def evaluate(given: EvaluateOptions) -> None:
 
     sacreBLEU scores detokenized translations against raw references; the signature of each
     score says exactly how. ± is half the width of the 95 % interval, estimated by bootstrap
-    resampling. For TER, lower is better. Scores use the first search only; doubtful
-    translations are not tried again.
+    resampling. For TER, lower is better. Unlike translate, evaluate does not try again
+    when a translation looks doubtful, e.g. repetitive.
 
     \b
     Example:

@@ -34,7 +34,8 @@ class InitOptions(CommandOptions):
         ),
     ] = Path()
     from_: Annotated[
-        str | None, option("NAME", "Sample to write; without this option, list them.", "--from")
+        str | None,
+        option("NAME", "Sample to write; without this option, list the samples.", "--from"),
     ] = None
 
 

@@ -94,7 +94,7 @@ class SearchEngine(Protocol):
             sources: token ids of each source with EOS; an empty source gets no hypotheses.
             max_lengths: maximum number of output tokens for each source.
             options: how to search.
-            batch_tokens: maximum number of source tokens in a batch, times the beam size.
+            batch_tokens: maximum of source tokens x beam size in a batch.
             progress: called with the number of sentences just finished.
             should_stop: called before each batch; once it returns True, the rest get no hypotheses.
 

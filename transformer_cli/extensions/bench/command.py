@@ -24,9 +24,9 @@ _HEAD = ("", "by", "precision", "threads", "tokens/s")
 def bench(json: options.Json = False, device: options.Device = "auto") -> None:
     """Measure how fast this machine trains and translates, in about a minute.
 
-    It trains and translates random sentences with a model like multi30k_de_en_fast, in each
+    It trains a model like multi30k_de_en_fast on random sentences and translates them, in each
     precision that the machine supports, with one thread and with all. Stop other programs first.
-    Speeds are in target tokens. With --json, the result also describes the machine.
+    Speeds are in target tokens per second. With --json, the result also describes the machine.
 
     \b
     Example:

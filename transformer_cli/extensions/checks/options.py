@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 AllowSuspectData = Annotated[
     bool,
     flag(
-        "Continue even if the text looks wrong, e.g. misaligned, or tested on training text.",
+        "Continue even if the text looks wrong, e.g. misaligned or with test pairs in training.",
         "--allow-suspect-data",
     ),
 ]
@@ -37,7 +37,7 @@ class SeenOptions(EvaluateExtra):
     heading = "Search and scores"
     seen: Annotated[
         bool,
-        flag("Add scores for just the pairs that are not in the training text.", "--seen"),
+        flag("Find test pairs seen in training, and also score the others alone.", "--seen"),
     ] = False
 
     def notes(self, given: EvaluateOptions, scored: ScoredText) -> "Notes | None":

@@ -15,7 +15,8 @@ class ConstraintOptions(ExtraOptions):
 
     heading = "Terms and memory"
     tag: Annotated[
-        str | None, option("NAME", "Put this tag, one of the training data, before each line.")
+        str | None,
+        option("NAME", "Put this tag before each line; it must be a tag of the training data."),
     ] = None
     terms: Annotated[Path | None, option("FILE", "TSV file of terms to use.", marks=("reads",))] = (
         None

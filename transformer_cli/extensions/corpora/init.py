@@ -30,22 +30,29 @@ class TextOptions(ExtraOptions):
     about = (
         "--from own is for your own text: the config fits the size of the text, and holds out "
         "pairs for validation and test if you give none. --from opus:NAME does the same for a "
-        "corpus from OPUS, which train downloads; --from opus lists the corpora."
+        "corpus from OPUS; the train command downloads it. --from opus lists the corpora."
     )
 
-    src: Annotated[Path | None, option("FILE", "own: source side of the training text.")] = None
-    tgt: Annotated[Path | None, option("FILE", "own: target side of the training text.")] = None
-    val_src: Annotated[
-        Path | None,
-        option("FILE", "own: source side of the validation text.  [default: part of --src]"),
-    ] = None
-    val_tgt: Annotated[Path | None, option("FILE", "own: target side of the validation text.")] = (
+    src: Annotated[Path | None, option("FILE", "With own: source side of the training text.")] = (
         None
     )
-    test_src: Annotated[
-        Path | None, option("FILE", "own: source side of the test text.  [default: part of --src]")
+    tgt: Annotated[Path | None, option("FILE", "With own: target side of the training text.")] = (
+        None
+    )
+    val_src: Annotated[
+        Path | None,
+        option("FILE", "With own: source side of the validation text.  [default: part of --src]"),
     ] = None
-    test_tgt: Annotated[Path | None, option("FILE", "own: target side of the test text.")] = None
+    val_tgt: Annotated[
+        Path | None, option("FILE", "With own: target side of the validation text.")
+    ] = None
+    test_src: Annotated[
+        Path | None,
+        option("FILE", "With own: source side of the test text.  [default: part of --src]"),
+    ] = None
+    test_tgt: Annotated[Path | None, option("FILE", "With own: target side of the test text.")] = (
+        None
+    )
     src_lang: Annotated[
         str | None, option("CODE", "Source language.  [default: from the files' names]")
     ] = None

@@ -35,8 +35,8 @@ Runs = Annotated[
     list[Path],
     argument(
         "RUN",
-        "Run directories. For several seeds each: directories of runs, or quoted patterns "
-        "('runs/a-*').",
+        "Run directories. To compare groups of runs with different seeds, give directories of runs "
+        "or quoted patterns ('runs/a-*').",
     ),
 ]
 Splits = Annotated[
@@ -64,8 +64,8 @@ def compare(
     """Compare trained models: scores on the same text, costs, and the settings that differ.
 
     Each run's BLEU is tested against the first run's by paired bootstrap resampling: p is the
-    probability of such a difference by chance. The result applies only to these particular
-    runs, because results vary by seed.
+    probability that a difference this large arises by chance. The result applies only to
+    these particular runs, because results vary by seed.
 
     For groups of runs with several seeds, you get the mean and standard deviation over the
     seeds, and a test over both seeds and sentences, with Holm's correction for more than two

@@ -53,7 +53,7 @@ def sweep(
     """Train variations of a config with several seeds each, and compare them.
 
     Run the same command again to resume. Without --threads, the runs share the cores. To train on
-    other machines, use the commands that --dry-run prints; the sweep includes those runs.
+    other machines with the same disk, run the commands that --dry-run prints there, then sweep.
 
     \b
     Example:

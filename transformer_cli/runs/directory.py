@@ -236,7 +236,11 @@ def check_outside_runs(path: Path, option: str, read: Iterable[Path] = ()) -> No
     It could overwrite a file of the run, or later be taken for one.
     """
     runs = map(RunDirectory, read)  # if one is not a run, that is an error later
-    models = {run.path.resolve() for run in runs if run.config.is_file() or run.only_engine}
+    models = {
+        run.path.resolve()
+        for run in runs
+        if run.config.is_file() or run.only_engine or run.exported
+    }
     if is_stream(path) and not path.is_dir():
         return
     # A link inside a run counts, wherever it leads.

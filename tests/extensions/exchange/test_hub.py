@@ -108,6 +108,14 @@ def test_it_translates_and_is_scored_as_its_run(training: Training, exported: Pa
     assert scores == {key: ours_scores[key] for key in scores}
 
 
+def test_no_translation_is_written_into_it(own: Path) -> None:
+    weights = own / "model.safetensors"
+    before = weights.read_bytes()
+    refused = run("translate", own, "-o", weights, stdin=SOURCE)
+    assert_refused(refused, 2, f"{weights}: is in the run or model {own}; write elsewhere")
+    assert weights.read_bytes() == before
+
+
 def test_it_is_scored_on_files_and_exported_on(exported: Path, tmp_path: Path) -> None:
     (tmp_path / "text").write_bytes(SOURCE)
     files = ("--src", tmp_path / "text", "--ref", tmp_path / "text")

@@ -106,7 +106,7 @@ def cache_directory(name: str) -> Path:
 
 
 def open_cache(name: str) -> Path | None:
-    """Return ``cache_directory``, created if needed; None if others can write to it, or nobody can."""
+    """Return ``cache_directory``, created if needed; None if not private or not writable."""
     cache = cache_directory(name)
     try:
         if not cache.is_absolute():  # there is no home directory

@@ -51,7 +51,7 @@ def read_json(path: Path) -> Any:
 
 
 def is_at(file: IO[bytes], path: Path) -> bool:
-    """Return whether an open file is still at ``path``; Windows never moves open files."""
+    """Return whether an open file is still at ``path``; True on Windows, which cannot move it."""
     if sys.platform == "win32":
         return True
     try:
@@ -64,7 +64,7 @@ def check_no_links(directory: Path, names: Collection[str] | None = None) -> Non
     """Raise RunError if a link, a pipe or a device is in the way of files to write.
 
     ``directory`` need not exist, and may itself be a link, because the user has named it.
-    ``names`` are the entries that will be written in it; None means that any may be.
+    ``names`` are the entries that will be written in it; None means any entry.
     """
     waiting = [directory]
     while waiting:

@@ -67,8 +67,8 @@ def text_path(text: str) -> Path:
 def hide_credentials(text: str) -> str:
     """Return text without the secrets in its URLs.
 
-    An extension knows which parts of URLs are secret. It also provides a function that raises
-    ValueError if ``text_path`` must not accept a text::
+    An extension provides a function that does this (``hide``), and one that raises ValueError for
+    a text that ``text_path`` must not accept (``load``)::
 
         provides = {"address": {"mine": {"load": "mine:check", "hide": "mine:hide"}}}
     """
@@ -111,7 +111,7 @@ class Location(ABC):
     def versions(self, paths: Sequence[Path]) -> list[str | None]:
         """Return a string for each path, which changes whenever its bytes do; None if missing.
 
-        It is also None for a file that has just changed, because its next change might not show.
+        A file that has just changed also gets None, because its next change might not show.
         """
 
     @abstractmethod
@@ -174,7 +174,7 @@ LOCAL = LocalFiles()
 
 
 def locate(path: Path) -> Location:
-    """Return the location of a path; MissingExtraError if no extension knows its scheme."""
+    """Return the location of a path; raise MissingExtraError if no extension knows its scheme."""
     location = _find_location(path)
     if location is None:
         problem = registry.describe_missing("URL scheme", path.parts[0].removesuffix(":"))
@@ -241,7 +241,7 @@ class SpecialFileError(OSError):
 
 
 def open_checked(path: str, flags: int) -> int:
-    """Open a regular file, as the opener of ``open``; raise an error at once if it is a pipe.
+    """Open a regular file, as an ``opener`` for ``open``; raise an error at once for a pipe.
 
     A file that is opened for writing must not be a symbolic link, or have any other hard link.
     """

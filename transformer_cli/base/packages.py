@@ -75,7 +75,7 @@ def no_collection() -> Iterator[None]:
 
 @contextmanager
 def lazy_imports() -> Iterator[None]:
-    """Delay loading our modules that the block imports until one of their attributes is read.
+    """Delay loading each module of ours that the block imports until an attribute of it is read.
 
     A command's module can then import everything it needs at its top, although --help and shell
     completion need none of it, and torch takes seconds to import. Import modules, not names.

@@ -186,7 +186,7 @@ def _warn_of(name: str, error: Exception) -> None:
 
 
 def _is_usable(name: str, manifest: ModuleType) -> bool:
-    """Return whether an extension fits this program and its packages are here; else, note why."""
+    """Return whether an extension fits this program and has its packages; if not, record why."""
     missing = [each for each in getattr(manifest, "requires", ()) if not _has_package(each)]
     if manifest.api != API:
         _unusable[name] = f"is for version {manifest.api} of the interfaces, not {API}"

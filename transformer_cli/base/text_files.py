@@ -1,6 +1,6 @@
 """Open text files in any location to read their bytes, or write whole text files.
 
-Extensions read and write compressed files, which they recognize by their endings::
+Extensions read and write compressed files, which have certain endings::
 
     provides = {"compression": {"lz": {"load": "lz:FORMAT", "ending": ".lz", "magic": b"LZIP"}}}
 
@@ -155,7 +155,7 @@ class Reader(io.RawIOBase):
 
 
 def compressor(path: Path) -> Callable[[bytes], bytes]:
-    """Return a function that compresses bytes for ``path`` if its ending says so."""
+    """Return a function that compresses bytes into a whole member if the ending says so."""
     compression = _find_compression(path)
     return bytes if compression is None else compression.compressor(path)
 

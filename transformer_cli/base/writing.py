@@ -28,7 +28,7 @@ PARTIAL = ".partial"
 """Ending of output that can be resumed; its journals have the endings ``PARTIAL_JOURNALS``."""
 PARTIAL_JOURNALS = (f"{PARTIAL}.json", f"{PARTIAL}.json.new")
 TEMPORARY_MARK = f"{PARTIAL}-"
-"""Start of all other endings. The writer's process id and machine follow, to recognise leftovers of
+"""Start of all other endings. The writer's process id and machine follow, to recognize leftovers of
 a killed process. The rest is random, so nobody can guess the name and put a link there first."""
 TEMPORARY_END = re.escape(TEMPORARY_MARK) + r"(?P<process>\d+)(-[0-9a-f]{16})?(@(?P<host>.+))?"
 """Regular expression for such an ending."""
@@ -109,7 +109,7 @@ def whole_file(path: Path, is_named: bool = False) -> Iterator[Path]:
 # --- files that others may be changing ------------------------------------------------------------
 
 _claimed: dict[Path, str | None] = {}
-"""For each claimed path, the version that this process may replace; None if there was none."""
+"""For each claimed path, the version that this process may replace; None if no file existed."""
 
 
 @contextmanager
@@ -231,8 +231,8 @@ def remove_leftovers(
     """Delete the leftovers of killed writers in ``directory`` (not in its subdirectories).
 
     ``ours`` are patterns of names that no other process can be writing now. Their leftovers are
-    always deleted, even if some process has the killed writer's process id. Leftovers of ``others``
-    are deleted only if they were written on this machine and no process has that id.
+    always deleted, even if some process has the killed writer's process id. Leftovers that match
+    ``others`` are deleted only if they were written on this machine and no process has that id.
     """
     for entry in directory.iterdir():
         if (temporary := _TEMPORARY_NAME.fullmatch(entry.name)) is None:

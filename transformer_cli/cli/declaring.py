@@ -72,7 +72,7 @@ def option(
 
 
 def flag(about: str, name: str, **others: Any) -> Any:
-    """Return the description of a flag, like ``option``, but without the negated flag of typer."""
+    """Return the description of a flag, for ``Annotated``; unlike in typer, it has no negation."""
     return option(None, about, name, **others)
 
 

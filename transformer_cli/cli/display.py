@@ -38,7 +38,7 @@ def _name_options(message: str) -> str:
 
 
 def plus_minus(value: float | None) -> str:
-    """Return the text after a score: half the width of its interval, or its deviation."""
+    """Return ' ±' and half the width of a score's interval, or its deviation; '' if None."""
     return "" if value is None else f" ±{value:5.2f}"
 
 

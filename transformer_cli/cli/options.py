@@ -98,7 +98,7 @@ def check_output(
     Args:
         path: where to write.
         option: the name of the option, for messages.
-        inputs: options that name files to read, with these files; ``path`` must not be one of them.
+        inputs: pairs of an option and the file that it reads; ``path`` must not be such a file.
         runs: directories of runs and exported models that the command reads.
     """
     if str(path) == "-":

@@ -43,7 +43,7 @@ class _Output(FileIO):
 
 
 def use_utf8() -> None:
-    """Use UTF-8 in standard streams in any locale; Windows' pipes would use a code page."""
+    """Use UTF-8 for the standard streams in any locale; pipes on Windows would use a code page."""
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # None if it is closed
             stream.reconfigure(encoding="utf-8", errors=stream.errors)
@@ -63,7 +63,7 @@ def use_utf8() -> None:
 
 
 def settle_output() -> OSError | None:
-    """Flush standard output; return an error if there is one, except for a closed pipe."""
+    """Flush standard output; return the error if that fails, except for a closed pipe."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -73,7 +73,7 @@ def settle_output() -> OSError | None:
 
 
 def discard_output(error: OSError) -> OSError | None:
-    """Discard all further standard output; return ``error``, or None if it is a closed pipe."""
+    """Discard all standard output from now on; return ``error``, or None if it is a closed pipe."""
     # Otherwise Python tries to write its buffer when it ends, and exits with its own code.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return None if is_closed_pipe(error) else error

@@ -143,7 +143,7 @@ def _preview(planned: "summary.PlannedTraining") -> str:
 
 
 def _run(planned: "summary.PlannedTraining") -> "tuple[sessions.Session, int | None]":
-    """Train from the last checkpoint to the end or a signal; return the session and the signal."""
+    """Train from the last checkpoint to the end or a signal; return the session and any signal."""
     run, trainer = planned.run, planned.trainer
     fingerprint = tokenizer.fingerprint(run.tokenizer)
     session = sessions.Session(
@@ -230,7 +230,7 @@ class _Display:
 
 
 def _describe_scores(values: Mapping[str, Any]) -> str:
-    """Return a validation's scores as text, which says whether it is the best so far."""
+    """Return a validation's scores as text, with a note if it is the best so far."""
     text = ", ".join(
         f"{metric.short or metric.label} {values[metric.name]:.2f}"
         for metric in METRICS.values()

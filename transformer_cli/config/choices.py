@@ -1,4 +1,4 @@
-"""Command-line choices that are not part of an experiment, and metrics; it imports quickly."""
+"""Command-line choices that are not part of an experiment, and metrics; quick to import."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -1,4 +1,4 @@
-"""The settings of the search, which are also options of ``translate`` and Python arguments."""
+"""The settings of the search, which are also options of ``translate`` and of the Python API."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Self

@@ -121,7 +121,7 @@ class Section(BaseModel):
         """
 
     def fingerprint(self, **which: Any) -> str:
-        """Return the SHA-256 of the settings; ``which`` goes to ``model_dump``, e.g. ``exclude``.
+        """Return the SHA-256 of the settings; pass ``which``, e.g. ``exclude``, to ``model_dump``.
 
         Settings at their defaults are left out, so a setting that a later version adds does not
         change recorded checksums. Use this for every checksum of settings.

@@ -54,7 +54,7 @@ _MAX_VALUES = 20_000
 
 @dataclass(frozen=True)
 class Place:
-    """Where something was written: a file or an option, and a line, or 0 for no line."""
+    """Where something was written: a file or an option, and the line in it (0 if there is none)."""
 
     source: str
     line: int = 0
@@ -89,7 +89,7 @@ def parse_scalar(text: str) -> Scalar:
 def parse(text: str, source: str, keys: Keys = (), has_lines: bool = True) -> Node:
     """Parse a YAML document, the value of the setting at ``keys``; an empty one gives null.
 
-    Its places are lines of ``source`` or, without ``has_lines``, just ``source``.
+    The places are lines of ``source`` or, without ``has_lines``, just ``source``.
     """
     line = 0
     try:
@@ -153,7 +153,7 @@ class _Loader(yaml.SafeLoader):
 
 @dataclass(frozen=True)
 class _Reader:
-    """A converter from PyYAML's nodes to our values."""
+    """A converter from PyYAML's nodes to values that know their places."""
 
     source: str
     has_lines: bool

@@ -18,7 +18,7 @@ from transformer_cli.config.validation import validate_as
 
 SET = "--set"  # the place of a setting from the command line starts with this
 MAX_YAML_BYTES = 1 << 20
-"""A hundred times the size of our longest files; parsing so much YAML takes seconds."""
+"""Maximum bytes of a file: a hundred times our longest one; parsing so much takes seconds."""
 
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:

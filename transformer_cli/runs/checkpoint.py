@@ -11,9 +11,9 @@ A checkpoint is a directory ``step-00001200`` that holds
 The directory ``average`` holds averaged weights in the same format, without
 ``optimizer.safetensors``: it can translate, but training cannot resume from it.
 
-A single rename makes each directory appear, complete. A step is saved before its validation, with
+A single rename makes each directory appear complete. A step is saved before its validation, with
 ``unvalidated`` in its state; the state is replaced after the validation. The names show which
-checkpoint is the last, and the state of the last one says which is the best. No other file does.
+checkpoint is the last one, and its state says which one is the best. No other file records this.
 """
 
 import re

@@ -233,7 +233,7 @@ def check_config_files(run: Path, files: Sequence[Path]) -> None:
 def check_outside_runs(path: Path, option: str, read: Iterable[Path] = ()) -> None:
     """Raise UsageError if ``path``, the value of ``option``, is in a run or in any of ``read``.
 
-    Writing it could overwrite a file of the run, or it could later be taken for such a file.
+    It could overwrite a file of the run, or later be mistaken for one.
     """
     runs = map(RunDirectory, read)  # if one is not a run, that is an error later
     models = {run.path.resolve() for run in runs if run.config.is_file() or run.only_engine}

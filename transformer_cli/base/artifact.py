@@ -1,8 +1,8 @@
-"""Artifacts: directories that are made once from known inputs, and again when these change.
+"""Artifacts: directories made once from known inputs, and made again when those inputs change.
 
-The record of an artifact is written last. It lists the inputs by their fingerprints (checksums or
-settings), and the size and SHA-256 of each file. A single rename publishes the directory. A file
-whose size differs is damaged. Readers that need to be certain compare checksums.
+The record of an artifact is written last. It lists the fingerprint of each input (its checksum
+or settings), and the size and SHA-256 of each file. A single rename publishes the directory. A file
+whose size differs from the record is damaged. Readers that need to be certain compare checksums.
 """
 
 import hashlib
@@ -35,8 +35,8 @@ class Record(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    made_of: dict[str, str]  # fingerprints of the inputs, by name
-    files: dict[str, FileRecord] = {}  # by name; filled in by ``Artifact.make``
+    made_of: dict[str, str]  # fingerprint of each input, keyed by its name
+    files: dict[str, FileRecord] = {}  # keyed by file name; filled in by ``Artifact.make``
 
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
@@ -44,14 +44,14 @@ AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 @dataclass(frozen=True)
 class Artifact(Generic[AnyRecord]):
-    """A directory that is made once; creating this object touches no file."""
+    """A directory that is made once; creating this object reads and writes no files."""
 
     path: Path
     kind: type[AnyRecord]  # the class of its record
     name: str = "artifact.json"  # the name of the file with the record
 
     def read(self) -> AnyRecord | None:
-        """Return the record; None: it is missing, damaged or of another version."""
+        """Return the record, or None if it is missing, damaged or of another version."""
         return read_record(self.path / self.name, self.kind)
 
     def make(self, write: Callable[[Path], AnyRecord]) -> AnyRecord:
@@ -66,15 +66,15 @@ class Artifact(Generic[AnyRecord]):
         return record
 
     def update(self, old: AnyRecord, **changes: object) -> None:
-        """Write the record with ``changes``, unless they change nothing."""
+        """Apply ``changes`` to the record ``old`` and write it, unless they make no difference."""
         if (record := old.model_copy(update=changes)) != old:
             write_record(self.path / self.name, record)
 
     def find_damage(self, record: AnyRecord, compares_sums: bool = False) -> str | None:
-        """Return a message about the first missing or damaged file, or None.
+        """Return a message about the first missing or damaged file, or None if there is none.
 
-        With ``compares_sums``, read the files and compare their checksums; use it for files from
-        elsewhere.
+        With ``compares_sums``, also read the files and compare their checksums. Use this for files
+        that come from elsewhere.
         """
         for name, file in record.files.items():
             path = self.path / name
@@ -87,7 +87,7 @@ class Artifact(Generic[AnyRecord]):
 
 
 def record_files(directory: Path) -> dict[str, FileRecord]:
-    """Return the records of a directory's files, by name."""
+    """Return a record of each file in a directory, keyed by file name."""
     files = (path for path in sorted(directory.iterdir()) if path.is_file())
     return {path.name: FileRecord(size=path.stat().st_size, sha256=sha256(path)) for path in files}
 
@@ -101,7 +101,7 @@ def write_record(path: Path, content: BaseModel) -> None:
 def read_record(
     path: Path, kind: type[Content], max_bytes: int = MAX_SMALL_BYTES
 ) -> Content | None:
-    """Return what ``write_record`` wrote; None: missing, damaged, too long or not a ``kind``."""
+    """Return what ``write_record`` wrote; None if missing, damaged, too long or not a ``kind``."""
     try:
         read = json.loads(read_small(path, max_bytes))
         if set(read) != {"content", "sha256"} or read["sha256"] != sum_json(read["content"]):
@@ -112,5 +112,5 @@ def read_record(
 
 
 def sum_json(values: Any) -> str:
-    """Return the SHA-256 of values as JSON, regardless of the order of keys."""
+    """Return the SHA-256 of ``values`` as JSON; the order of keys makes no difference."""
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()

@@ -1,6 +1,6 @@
 """Start Python interpreters that do not import modules from the working directory.
 
-Anybody may have put modules there.
+Anybody may have put modules into that directory.
 """
 
 import os
@@ -14,8 +14,8 @@ PACKAGE = Path(__file__).parents[1]
 def environment() -> dict[str, str]:
     """Return an environment in which interpreters do not search the working directory.
 
-    It is our environment without the entries of PYTHONPATH that stand for that directory, such as
-    empty ones.
+    It is the environment of this process, with PYTHONSAFEPATH set, and without the entries of
+    PYTHONPATH that stand for the working directory, such as empty ones.
     """
     named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     searched = os.pathsep.join(path for path in named if os.path.normpath(path) != os.curdir)
@@ -26,7 +26,7 @@ def leave_out_working_directory() -> None:
     """Stop imports from the working directory, in this process and in all processes it starts.
 
     ``python -m`` puts the directory first in ``sys.path``, and an empty entry of PYTHONPATH puts it
-    at that entry's position. Processes of multiprocessing search the same path as this one.
+    at that entry's position. Processes that multiprocessing starts have the same ``sys.path``.
     """
     count = 1 + len(os.environ.get("PYTHONPATH", "").split(os.pathsep))
     os.environ.update(environment())

@@ -62,7 +62,7 @@ class TokenizerError(TransformerCliError):
 
 
 class CheckpointError(TransformerCliError):
-    """A checkpoint that is missing, damaged or belongs to something else."""
+    """A checkpoint that is missing or damaged, or does not fit the model or the run."""
 
 
 class MissingCheckpointError(CheckpointError):
@@ -76,7 +76,7 @@ class DamagedCheckpointError(CheckpointError):
 
 
 class WorkerError(TransformerCliError):
-    """A worker process that has died, or all workers of a cluster that were given one task."""
+    """The death of a worker process, or of all cluster workers that tried one task."""
 
 
 class RunError(TransformerCliError):
@@ -90,11 +90,11 @@ class MissingRunError(RunError):
 
 
 class InputError(TransformerCliError):
-    """A line to translate that the model cannot take."""
+    """Input that cannot be read or translated."""
 
 
 class OutputError(TransformerCliError):
-    """A file of translations that cannot be written."""
+    """Output that cannot be written."""
 
 
 class TrainingError(TransformerCliError):
@@ -125,19 +125,19 @@ def is_out_of_memory(error: BaseException) -> bool:
     return _OUT_OF_MEMORY.search(str(error)) is not None
 
 
-# All but tabs and newlines. Surrogates stand for bytes of a file name that are not UTF-8.
+# Control characters except tab and newline. Surrogates stand for non-UTF-8 bytes in file names.
 _CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff"
 # Unicode's line separators, and characters that change the direction of the rest of the line.
 OF_LINES = "\u2028\u2029\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 
 
 def make_visible(text: str) -> str:
-    r"""Return text with control characters as escapes, e.g. ``\x1b``; tabs and newlines stay."""
+    r"""Return text with control characters, except tabs and newlines, as escapes like ``\x1b``."""
     return re.sub(f"[{_CONTROLS}{OF_LINES}]", lambda match: ascii(match[0])[1:-1], text)
 
 
 def shorten_middle(text: str, max_length: int) -> str:
-    """Return ``text``, without its middle if it is too long: messages end with their advice."""
+    """Return ``text``, cut in the middle if too long, because messages end with advice."""
     head = max_length * 3 // 4
     tail = max_length - head - 1
     return text if len(text) <= max_length else f"{text[:head]}…{text[len(text) - tail :]}"

@@ -25,7 +25,7 @@ MAX_SMALL_BYTES = 1 << 24
 
 
 def read_small(path: Path, max_bytes: int = MAX_SMALL_BYTES) -> bytes:
-    """Return the bytes of a regular file or an object; raise OSError above ``max_bytes``."""
+    """Return the bytes of a file or a stored object; raise OSError if larger than ``max_bytes``."""
     with open_bytes(path) as file:
         size = file.seek(0, os.SEEK_END)
         if size > max_bytes:
@@ -36,7 +36,7 @@ def read_small(path: Path, max_bytes: int = MAX_SMALL_BYTES) -> bytes:
 
 
 def sha256(path: Path) -> str:
-    """Return the SHA-256 of the bytes of a file or an object, in hexadecimal."""
+    """Return the SHA-256 of a file or a stored object, in hexadecimal."""
     with open_bytes(path) as file:
         digest = hashlib.file_digest(file, "sha256")  # type: ignore[arg-type]  # it is buffered
     return digest.hexdigest()
@@ -51,7 +51,7 @@ def read_json(path: Path) -> Any:
 
 
 def is_at(file: IO[bytes], path: Path) -> bool:
-    """Return whether an open file is still the one at ``path``; Windows never moves open files."""
+    """Return whether an open file is still at ``path``; True on Windows, which cannot move it."""
     if sys.platform == "win32":
         return True
     try:
@@ -63,8 +63,8 @@ def is_at(file: IO[bytes], path: Path) -> bool:
 def check_no_links(directory: Path, names: Collection[str] | None = None) -> None:
     """Raise RunError if a link, a pipe or a device is in the way of files to write.
 
-    ``directory`` may not exist yet, and may itself be a link, because the user has named it.
-    ``names`` are the entries that will be written in it; None: any entry.
+    ``directory`` need not exist, and may itself be a link, because the user has named it.
+    ``names`` are the entries that will be written in it; None means any entry.
     """
     waiting = [directory]
     while waiting:
@@ -84,7 +84,7 @@ def check_no_links(directory: Path, names: Collection[str] | None = None) -> Non
 def check_replaceable(path: Path, advice: str = "replace it with its target") -> None:
     """Raise RunError if ``path`` exists and is neither a file nor a directory.
 
-    ``advice`` says what to do about a link, at the end of the message.
+    ``advice`` ends the message about a link, and tells the user what to do.
     """
     try:
         mode = path.lstat().st_mode
@@ -97,7 +97,7 @@ def check_replaceable(path: Path, advice: str = "replace it with its target") ->
 
 
 def cache_directory(name: str) -> Path:
-    """Return the user's cache directory for one kind of files; it may not exist yet."""
+    """Return the user's cache directory for one kind of file; it may not exist yet."""
     if given := os.environ.get("TRANSFORMER_CLI_CACHE"):
         return Path(given).absolute() / name
     from platformdirs import user_cache_path
@@ -106,7 +106,7 @@ def cache_directory(name: str) -> Path:
 
 
 def open_cache(name: str) -> Path | None:
-    """Return ``cache_directory``, created if needed; None: others can write it, or nobody can."""
+    """Return ``cache_directory``, created if needed; None if not private or not writable."""
     cache = cache_directory(name)
     try:
         if not cache.is_absolute():  # there is no home directory
@@ -126,7 +126,7 @@ def open_cache(name: str) -> Path | None:
 
 
 def is_stream(path: Path) -> bool:
-    """Return whether ``path`` is a device or a pipe, not a regular file or an object."""
+    """Return whether ``path`` is a device, a pipe or a directory, not a file or a stored object."""
     if is_url(path):
         return False
     top = path.absolute().parts[1:3]
@@ -136,7 +136,7 @@ def is_stream(path: Path) -> bool:
 
 
 def is_same_file(path: Path, other: Path) -> bool:
-    """Return whether two paths name the same regular file or the same object."""
+    """Return whether two paths lead to the same regular file or the same stored object."""
     if is_url(path) or is_url(other):
         return path == other
     try:

@@ -1,7 +1,7 @@
 """Where bytes are stored: in files on this machine, or in a place that an extension knows.
 
 A path is always a ``Path``. A path to another place is a ``UrlPath``, or leads into a file such as
-an archive. ``locate`` finds the ``Location`` that reads it; no other code checks what a path is.
+an archive. ``locate`` finds the ``Location`` that reads a path; no other code checks its kind.
 """
 
 import errno
@@ -26,7 +26,7 @@ _SETTLED_NS = 2_500_000_000
 class UrlPath(type(Path())):  # type: ignore[misc]
     """The URL of bytes that are not in a file on this machine; ``text_path`` makes it.
 
-    It has all operations of a path that need no disk. If code needs a file, the user gets an error.
+    It has all operations of a path that need no disk. Code that needs a file raises a UsageError.
     """
 
     __slots__ = ()
@@ -57,7 +57,7 @@ def is_url(path: Path) -> bool:
 
 
 def text_path(text: str) -> Path:
-    """Return the path that a user has given; raise ValueError for a URL that is not allowed."""
+    """Return the path or URL that a user has given; raise ValueError if the URL is not allowed."""
     if _LIKE_ADDRESS.search(text):
         for entry in registry.entries("address").values():
             entry.load()(text)
@@ -67,8 +67,8 @@ def text_path(text: str) -> Path:
 def hide_credentials(text: str) -> str:
     """Return text without the secrets in its URLs.
 
-    An extension knows where URLs have secrets. It also checks the text that ``text_path`` gets, and
-    raises ValueError::
+    An extension provides a function that does this (``hide``), and one that raises ValueError for
+    a text that ``text_path`` must not accept (``load``)::
 
         provides = {"address": {"mine": {"load": "mine:check", "hide": "mine:hide"}}}
     """
@@ -92,42 +92,42 @@ def _mark_end(address: re.Match[str]) -> str:
 class Location(ABC):
     """A kind of place that stores bytes; its methods take paths in that place.
 
-    An extension provides an instance, under the scheme of its URLs or under ``*`` for all other
-    schemes. If paths may lead into a file, the entry has the ending of such files (``inside``),
+    An extension provides an instance, named after the scheme of its URLs, or ``*`` for all other
+    schemes. If paths may lead into files, the entry also has the ending of such files (``inside``),
     their first bytes (``magic``), and a function that returns the file or None (``find``)::
 
         provides = {"location": {"s3": {"load": "objects:STORES"},
                                  "zip": {"load": "archives:ZIP", "find": "archives:find_archive",
                                          "inside": ".zip", "magic": b"PK"}}}
 
-    The methods raise CorpusError for what they cannot read. Only files on this machine are written.
+    The methods raise CorpusError if they cannot read a path. Only local files can be written.
     """
 
     @abstractmethod
     def open(self, path: Path, once: bool = False) -> BinaryIO:
-        """Open bytes to read them; with ``once``, a pipe or a device will do."""
+        """Open ``path`` to read its bytes; with ``once``, it may also be a pipe or a device."""
 
     @abstractmethod
     def versions(self, paths: Sequence[Path]) -> list[str | None]:
-        """Return a string for each path that changes whenever its bytes do; None: it is missing.
+        """Return a string for each path, which changes whenever its bytes do; None if missing.
 
-        None also stands for a file that has just changed, because its next change might not show.
+        A file that has just changed also gets None, because its next change might not show.
         """
 
     @abstractmethod
     def find(self, path: Path, sha256: str | None = None) -> tuple[Path, ...]:
-        """Return the sorted matches of a path with the wildcards * and ?; CorpusError: none.
+        """Return the sorted files that match a path with wildcards (* and ?); CorpusError if none.
 
-        A path without wildcards is returned unchecked. A place that cannot be read in pieces
-        fetches files and returns these; their checksum must be ``sha256``.
+        A path without wildcards is returned unchecked. If files there cannot be read in pieces,
+        they are fetched, and the local files are returned; their SHA-256 must be ``sha256``.
         """
 
     def is_here(self, path: Path, sha256: str | None = None) -> bool:
-        """Return whether ``find`` would fetch nothing."""
+        """Return whether ``find`` has nothing to fetch."""
         return True
 
     def fetched_from(self, path: Path) -> str | None:
-        """Return the URL of the file that ``find`` fetches for a path; None: it fetches nothing."""
+        """Return the URL that ``find`` fetches for a path, or None if it fetches nothing."""
         return None
 
 
@@ -135,13 +135,13 @@ class LocalFiles(Location):
     """The files on this machine."""
 
     def open(self, path: Path, once: bool = False) -> BinaryIO:
-        """Open a file; raise the errors of ``open_checked``, unless it is read ``once``."""
+        """Open a file; unless it is read ``once``, raise the same errors as ``open_checked``."""
         if once:  # unbuffered, to get a pipe's bytes as soon as they arrive
             return path.open("rb", buffering=0)
         return open_regular(path)
 
     def versions(self, paths: Sequence[Path]) -> list[str | None]:
-        """Return the size, times and inode of each file."""
+        """Return the size, times and inode of each file as a string; see ``Location.versions``."""
         return list(map(self._version, paths))
 
     def _version(self, path: Path) -> str | None:
@@ -156,7 +156,7 @@ class LocalFiles(Location):
         return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
 
     def find(self, path: Path, sha256: str | None = None) -> tuple[Path, ...]:
-        """Return the matching files; a path that exists or has no wildcards is returned itself."""
+        """Return the files that match, or just the path if it exists or has no wildcards."""
         pattern = str(path)
         if not any(wildcard in pattern for wildcard in "*?") or path.exists():
             return (path,)
@@ -174,7 +174,7 @@ LOCAL = LocalFiles()
 
 
 def locate(path: Path) -> Location:
-    """Return the location of a path; MissingExtraError: nothing installed knows it."""
+    """Return the location of a path; raise MissingExtraError if no extension knows its scheme."""
     location = _find_location(path)
     if location is None:
         problem = registry.describe_missing("URL scheme", path.parts[0].removesuffix(":"))
@@ -195,34 +195,34 @@ def _find_location(path: Path) -> Location | None:
 
 
 def is_local(path: Path) -> bool:
-    """Return whether a path is that of a file on this machine, existing or not."""
+    """Return whether a path leads to a file on this machine, which need not exist."""
     return _find_location(path) is LOCAL
 
 
 def open_bytes(path: Path) -> BinaryIO:
-    """Open a file, or the bytes that a URL names; an archive is opened as a file."""
+    """Open a file, or the bytes at a URL; an archive is opened like any other file."""
     return locate(path).open(path) if is_url(path) else open_regular(path)
 
 
 def find_files(path: Path, sha256: str | None = None) -> tuple[Path, ...]:
-    """Return the files that a path names, fetched if needed; see ``Location.find``."""
+    """Return the files that a path leads to; fetch them if needed; see ``Location.find``."""
     return locate(path).find(path, sha256)
 
 
 def is_here(path: Path, sha256: str | None = None) -> bool:
-    """Return whether ``find_files`` would fetch nothing; False if it cannot fetch."""
+    """Return whether ``find_files`` has nothing to fetch; False if no extension can fetch it."""
     location = _find_location(path)
     return location is not None and location.is_here(path, sha256)
 
 
 def fetched_from(path: Path) -> str | None:
-    """Return the URL of the file that ``find_files`` fetches for a path; None: it fetches none."""
+    """Return the URL that ``find_files`` fetches for a path, or None if it fetches nothing."""
     location = _find_location(path)
     return None if location is None else location.fetched_from(path)
 
 
 def versions(paths: Sequence[Path]) -> list[str | None]:
-    """Return a string for each path that changes with its bytes; see ``Location.versions``."""
+    """Return a string for each path, which changes with its bytes; see ``Location.versions``."""
     # Ask each location once about all its paths.
     found: dict[Path, str | None] = dict.fromkeys(paths)
     by_location: dict[Location, list[Path]] = {}
@@ -241,9 +241,9 @@ class SpecialFileError(OSError):
 
 
 def open_checked(path: str, flags: int) -> int:
-    """Open a regular file, as an opener for ``open``; do not wait for a pipe's other end.
+    """Open a regular file, as an ``opener`` for ``open``; raise an error at once for a pipe.
 
-    A file to write must not be a link, and must have only one name.
+    A file that is opened for writing must not be a symbolic link, or have any other hard link.
     """
     is_written = flags & (os.O_WRONLY | os.O_RDWR)
     flags |= getattr(os, "O_NONBLOCK", 0) | (is_written and getattr(os, "O_NOFOLLOW", 0))
@@ -261,5 +261,5 @@ def open_checked(path: str, flags: int) -> int:
 
 
 def open_regular(path: Path, mode: Literal["rb", "r+b", "ab", "a+b"] = "rb") -> BinaryIO:
-    """Open a file that may be untrusted; raise the errors of ``open_checked``."""
+    """Open a file that may be untrusted; raise the same errors as ``open_checked``."""
     return open(path, mode, opener=open_checked)

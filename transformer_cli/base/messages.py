@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
-# Characters of a line on stderr: a message may quote input of any length.
+# Maximum characters of a line on stderr: a message may quote input of any length.
 _MAX_LINE = 1000
 
 
@@ -50,7 +50,7 @@ def bar(
     hidden: bool = False,
     items: Iterable[Any] | None = None,
 ) -> "tqdm[Any]":
-    """Return a progress bar, over ``items`` if given; it is silent if stderr is not a terminal."""
+    """Return a progress bar, over ``items`` if given; it is hidden if stderr is not a terminal."""
     from tqdm import tqdm
 
     # Commands in a notebook have a terminal too, but it cannot move the cursor up from a nested
@@ -71,12 +71,12 @@ def bar(
 
 
 def show_progress(items: Iterable[Item], label: str, unit: str = " lines") -> Iterable[Item]:
-    """Iterate over items with a progress bar."""
+    """Return an iterable of the items that shows a progress bar."""
     return bar(None, label, unit, items=items)
 
 
 def duration(seconds: float) -> str:
-    """Format an estimated duration."""
+    """Format an estimated duration, given in seconds."""
     minutes, hours, days = seconds / 60, seconds / 3600, seconds / 86400
     if seconds < 90:
         return f"{max(1, round(seconds))} s"
@@ -86,5 +86,5 @@ def duration(seconds: float) -> str:
 
 
 def size(count: int) -> str:
-    """Format bytes in MB or GB (powers of 1,000)."""
+    """Format a number of bytes in MB or GB (powers of 1,000)."""
     return f"{count / 1e9:.1f} GB" if count >= 999.5e6 else f"{max(1, round(count / 1e6))} MB"

@@ -21,7 +21,7 @@ TOY = Path("data/toy")
 def shipped_directory() -> Path:
     """Return the directory with the ``configs`` and the toy text that come with the program.
 
-    A wheel has them inside the package (see pyproject.toml), a checkout has them next to it.
+    A wheel has them inside the package (see pyproject.toml); a checkout has them next to it.
     """
     package = Path(__file__).parents[1]
     packed = package / "shipped"
@@ -31,8 +31,8 @@ def shipped_directory() -> Path:
 def import_extra(module: str, extra: str | None, what: str) -> ModuleType:
     """Import a module of an optional package that ``what`` needs, or raise MissingExtraError.
 
-    ``extra`` is the extra of transformer-cli that installs the package; None: it is always
-    installed, except on platforms that it does not support.
+    ``extra`` is the extra of transformer-cli that installs the package. None means that it is
+    always installed, except on platforms that it does not support.
     """
     try:
         with no_collection():
@@ -49,7 +49,7 @@ def import_extra(module: str, extra: str | None, what: str) -> ModuleType:
 
 
 def requirements(extra: str, package: str = "transformer-cli") -> list[str]:
-    """Return the requirements of a package's extra, as pip takes them."""
+    """Return the requirements of a package's extra, in the form that pip accepts."""
     from importlib.metadata import PackageNotFoundError, requires  # takes a fifth of --help's time
 
     # Not 'transformer-cli[extra]': our name is not on the index yet, and anybody could take it.
@@ -63,7 +63,7 @@ def requirements(extra: str, package: str = "transformer-cli") -> list[str]:
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """Pause garbage collection in the block: it takes a fifth of an import's time, for nothing."""
+    """Pause garbage collection in the block, because it takes a fifth of the time of imports."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -75,9 +75,9 @@ def no_collection() -> Iterator[None]:
 
 @contextmanager
 def lazy_imports() -> Iterator[None]:
-    """Load our modules that the block imports only when one of their attributes is read.
+    """Delay loading each module of ours that the block imports until an attribute of it is read.
 
-    A command's module can then import all that it needs at its top, although --help and shell
+    A command's module can then import everything it needs at its top, although --help and shell
     completion need none of it, and torch takes seconds to import. Import modules, not names.
     """
     finder = _LazyFinder()
@@ -95,7 +95,7 @@ def lazy_imports() -> Iterator[None]:
 
 
 class _LazyModule(ModuleType):
-    """A stand-in for a module, in the modules that import it in such a block."""
+    """A stand-in for a module that was imported in a ``lazy_imports`` block."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # the import reads them before it is finished
@@ -106,7 +106,7 @@ class _LazyModule(ModuleType):
 
 
 class _LazyFinder:
-    """Finds and loads a stand-in for each of our modules; packages are imported as usual."""
+    """A module finder that loads stand-ins for our modules; packages are imported as usual."""
 
     def __init__(self) -> None:
         self.names: list[str] = []

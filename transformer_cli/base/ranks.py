@@ -1,7 +1,7 @@
-"""The processes of a training: this one alone, or several that an extension connects.
+"""The processes of a training run: this one alone, or several that an extension connects.
 
-An extension provides a function that returns this process' ``Ranks``. It is called if the
-environment has ``WORLD_SIZE``, the number of processes::
+An extension provides a function that returns this process's ``Ranks``. It is called if the
+environment variable ``WORLD_SIZE``, the number of processes, is set::
 
     provides = {"ranks": {"grid": {"load": "grid:find_ranks"}}}
 """
@@ -27,7 +27,7 @@ Value = TypeVar("Value", str, int | None)
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process' rank, and what all ranks of a training do together; here it is the only one."""
+    """This process's rank, and operations over all ranks; this class is for a single process."""
 
     rank: int = 0
     size: int = 1  # number of processes
@@ -40,12 +40,12 @@ class Ranks:
         return self.rank == 0
 
     def check_command(self, command: str) -> None:
-        """Raise UsageError if several processes cannot run a command."""
+        """Raise UsageError if several processes are running, but ``command`` needs a single one."""
 
     def may_overwrite(self, run: Path) -> bool:
-        """Return whether to start a run from scratch; False: an earlier start has done so.
+        """Return whether to start a run from scratch; False if the job did so before a restart.
 
-        Raise UsageError if it is unclear whether an earlier start has done so.
+        Raise UsageError if it is unclear whether the job did so.
         """
         return True
 
@@ -55,24 +55,24 @@ class Ranks:
 
     @contextmanager
     def init(self, device: "torch.device") -> Iterator["Ranks"]:
-        """Connect the ranks for the block; yield connected ranks, for the methods below."""
+        """Connect the ranks for the block; call the methods below on the ranks that it yields."""
         yield self
 
     def barrier(self) -> None:
         """Wait until all ranks have reached this call, for days if needed."""
 
     def sum(self, values: Sequence[float]) -> list[float]:
-        """Sum each of ``values`` over all ranks; integers below 2^53 exactly."""
+        """Return the sum of each value over all ranks; integers below 2^53 are summed exactly."""
         return list(values)
 
     def broadcast(self, value: Value) -> Value:
-        """Return the main process' ``value`` on all ranks."""
+        """Return the main process's ``value`` on all ranks."""
         return value
 
     def map(
         self, function: Callable[[Sequence[Item]], list[Result]], items: Sequence[Item]
     ) -> list[Result]:
-        """Compute ``function(items)``, each rank on its share; all ranks get the whole result."""
+        """Return ``function(items)`` on all ranks; each rank computes it for some of the items."""
         return function(items)
 
     def wrap(self, module: "nn.Module") -> "nn.Module":
@@ -88,7 +88,7 @@ SINGLE_PROCESS = Ranks()
 
 
 def find_ranks() -> Ranks:
-    """Return the ranks that the environment describes, not connected yet; or a single process.
+    """Return the ranks that the environment describes, not yet connected; or a single process.
 
     Raise UsageError if there are several processes and no extension connects them.
     """

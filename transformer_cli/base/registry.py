@@ -8,9 +8,9 @@ an entry is used::
     needs = ("other",)  # other extensions that it imports
     provides = {"engine": {"fast": {"load": "engine:FastEngine"}}}
 
-``provides`` maps an interface to entries by name. ``load`` names a module of the folder and an
-attribute of it. Everything else in an entry is a fact for the code that owns the interface. Other
-packages provide a manifest as an entry point of the group ``transformer_cli.extensions``.
+``provides`` maps an interface to its entries, keyed by name. ``load`` names a module of the folder
+and an attribute of that module. Everything else in an entry is a fact for the code that owns the
+interface. Other packages declare a manifest as a ``transformer_cli.extensions`` entry point.
 """
 
 import sys
@@ -23,7 +23,7 @@ from types import ModuleType
 from typing import Any
 
 API = 1
-"""The version of the interfaces."""
+"""The version of the interfaces to extensions."""
 GROUP = "transformer_cli.extensions"
 _ROOT = Path(__file__).parents[2]
 _FOLDER = _ROOT / "transformer_cli" / "extensions"
@@ -39,7 +39,7 @@ class Entry:
     package: str
 
     def load(self, fact: str = "load") -> Any:
-        """Import the module that a fact names, as in ``module:attribute``; return the attribute."""
+        """Import the module that a fact (``module:attribute``) names, and return the attribute."""
         module, _, attribute = self.facts[fact].partition(":")
         return getattr(import_module(f"{self.package}.{module}"), attribute)
 
@@ -59,7 +59,7 @@ class Entry:
 
 
 def installed() -> dict[str, Path]:
-    """Return the folders of the shipped extensions that are usable here, by name."""
+    """Return the folder of each shipped extension that is usable here, keyed by extension name."""
     return {name: _FOLDER / name for name in sorted(_shipped())}
 
 
@@ -69,7 +69,7 @@ def is_installed(name: str) -> bool:
 
 
 def owner_of(kind: type) -> str | None:
-    """Return the name of the extension that defines a class; None: the core defines it."""
+    """Return the name of the extension that defines a class, or None if the core defines it."""
     # If other packages were never searched, none of their classes is in use.
     loaded = _others() if _others.cache_info().currsize else {}
     for name, manifest in {**_shipped(), **loaded}.items():
@@ -79,23 +79,23 @@ def owner_of(kind: type) -> str | None:
 
 
 def entries(interface: str) -> dict[str, Entry]:
-    """Return the entries of an interface that ship with this package, by name."""
+    """Return the entries of an interface that ship with this package, keyed by name."""
     return dict(_entries_of(_shipped(), interface))
 
 
 def find(interface: str, name: str) -> Entry | None:
-    """Return an entry; search other packages only if this one has no such name."""
+    """Return an entry, or None; search other packages only if this one has none of that name."""
     # importlib.metadata takes a fifth of --help's time, so it comes last.
     return entries(interface).get(name) or all_entries(interface).get(name)
 
 
 def all_entries(interface: str) -> dict[str, Entry]:
-    """Return the entries of an interface by name, including those of other packages."""
+    """Return all entries of an interface, including those of other packages, keyed by name."""
     return {**dict(_entries_of(_others(), interface)), **entries(interface)}
 
 
 def load_each(entries: Iterable[Entry]) -> Iterator[Any]:
-    """Yield what entries load; warn about a broken one of another package and leave it out."""
+    """Load each entry and yield the result; skip broken ones of other packages with a warning."""
     for entry in entries:
         try:
             yield entry.load()
@@ -106,7 +106,7 @@ def load_each(entries: Iterable[Entry]) -> Iterator[Any]:
 
 
 def describe_missing(kind: str, name: str, names: Iterable[str] = ()) -> str:
-    """Return an error message for a name that nothing provides; ``names`` are the known ones."""
+    """Return an error message for a name that nothing provides; ``names`` are the known names."""
     known = f"choose from {', '.join(names)}{_describe_unusable()}" if names else ""
     return f"{name}: no such {kind} is installed; {known or describe_installed()}"
 
@@ -131,7 +131,7 @@ def _entries_of(manifests: Mapping[str, ModuleType], interface: str) -> Iterator
 # --- Manifests ------------------------------------------------------------------------------------
 
 _unusable: dict[str, str] = {}
-"""Why some installed extensions are not usable, by name."""
+"""The reason why each unusable extension is unusable, keyed by extension name."""
 
 
 @cache
@@ -146,7 +146,7 @@ def _shipped() -> dict[str, ModuleType]:
 
 
 def _read(path: Path) -> ModuleType:
-    """Import a shipped manifest, but neither its package nor bytecode, as importlib would."""
+    """Import a shipped manifest; unlike importlib, do not import its package or use bytecode."""
     # This takes 2 ms for all of them instead of 8, a tenth of --help's time.
     name = f"transformer_cli.extensions.{path.parent.name}.manifest"
     if name not in sys.modules:
@@ -186,7 +186,7 @@ def _warn_of(name: str, error: Exception) -> None:
 
 
 def _is_usable(name: str, manifest: ModuleType) -> bool:
-    """Return whether an extension fits this program and its packages; note why it does not."""
+    """Return whether an extension fits this program and has its packages; if not, record why."""
     missing = [each for each in getattr(manifest, "requires", ()) if not _has_package(each)]
     if manifest.api != API:
         _unusable[name] = f"is for version {manifest.api} of the interfaces, not {API}"

@@ -4,8 +4,8 @@ Extensions read and write compressed files, which have certain endings::
 
     provides = {"compression": {"lz": {"load": "lz:FORMAT", "ending": ".lz", "magic": b"LZIP"}}}
 
-A compressed file has one or several members. Files written here end a member at each flush, so
-they can be cut at the end of a member and continued.
+A compressed file consists of one or more members. Writers end a member at each flush, so a file
+can be cut off at the end of a member, and continued.
 """
 
 import io
@@ -32,20 +32,20 @@ class Compression(Protocol):
     """
 
     def compressor(self, path: Path) -> Callable[[bytes], bytes]:
-        """Return the function that turns bytes into a whole member, for the file ``path``."""
+        """Return a function that compresses bytes into one whole member of the file ``path``."""
 
     def decompress(self, path: Path, file: io.RawIOBase) -> io.RawIOBase:
-        """Return a reader of the bytes of all members of ``file``, which uses bounded memory.
+        """Return a reader of the decompressed bytes of all members; its memory use is bounded.
 
         Reading raises CorpusError, which names ``path``, if the file is damaged or cut off.
         """
 
     def create(self, path: Path, named: Path) -> BinaryIO:
-        """Open a new file for compressed members; its final name will be ``named``."""
+        """Create ``path`` to write compressed members to it; its final name will be ``named``."""
 
 
 def _find_compression(path: Path) -> Compression | None:
-    """Return the format of a file by its name's ending; None: it is not compressed."""
+    """Return the compression that a file's ending stands for, or None if it is not compressed."""
     entries = registry.entries("compression")
     for entry in entries.values():
         if entry.facts["ending"] == path.suffix:
@@ -63,7 +63,7 @@ def is_compressed(path: Path) -> bool:
 
 
 def find_compressed_ending(data: bytes) -> str | None:
-    """Return the ending that a file with these first bytes should have; None: it is plain."""
+    """Return the ending for a compressed file or archive with these first bytes; None if plain."""
     entries = [*registry.entries("compression").values(), *registry.entries("location").values()]
     for entry in entries:
         if (magic := entry.facts.get("magic")) and data.startswith(magic):
@@ -72,7 +72,7 @@ def find_compressed_ending(data: bytes) -> str | None:
 
 
 def is_plain(path: Path) -> bool:
-    """Return whether a path is that of an uncompressed file on this machine."""
+    """Return whether a path leads to an uncompressed file on this machine."""
     return not is_compressed(path) and is_local(path)
 
 
@@ -80,10 +80,10 @@ def is_plain(path: Path) -> bool:
 
 
 def open_text(path: Path, once: bool = False) -> io.BufferedReader:
-    """Open text to read its bytes, decompressed according to its ending.
+    """Open a text file to read its bytes, decompressed if its ending says so.
 
-    With ``once``, a pipe or a device will do. CorpusError may be raised now, or later if the text
-    turns out to be damaged or cut off.
+    With ``once``, it may also be a pipe or a device. CorpusError is raised if it cannot be opened,
+    or later, while reading, if it turns out to be damaged or cut off.
     """
     compression = _find_compression(path)
     with _naming_errors(path):
@@ -95,7 +95,7 @@ def open_text(path: Path, once: bool = False) -> io.BufferedReader:
 
 @contextmanager
 def _naming_errors(path: Path) -> Iterator[None]:
-    """Turn errors of opening and reading a file into errors for the user."""
+    """Turn errors from opening or reading a file into errors for the user."""
     try:
         yield
     except SpecialFileError:
@@ -130,11 +130,11 @@ class Reader(io.RawIOBase):
         return True
 
     def isatty(self) -> bool:
-        """Return whether a person types the bytes."""
+        """Return whether the file is a terminal, where a person types the bytes."""
         return bool(self._file.isatty())
 
     def readinto(self, buffer: Any) -> int:
-        """Read at most as many bytes as the buffer can hold."""
+        """Read at most as many bytes as the buffer can hold; return their number."""
         with self._naming_errors():
             data = self._read(len(buffer))
         buffer[: len(data)] = data
@@ -155,20 +155,20 @@ class Reader(io.RawIOBase):
 
 
 def compressor(path: Path) -> Callable[[bytes], bytes]:
-    """Return the function that turns bytes into a whole member; it leaves plain text unchanged."""
+    """Return a function that compresses bytes into a whole member if the ending says so."""
     compression = _find_compression(path)
     return bytes if compression is None else compression.compressor(path)
 
 
 def text_writer(target: Path, path: Path) -> TextIO:
-    """Open ``target`` to write UTF-8, compressed according to the ending of ``path``."""
+    """Open ``target`` to write UTF-8, compressed if the ending of ``path`` says so."""
     compression = _find_compression(path)
     file = target.open("wb") if compression is None else compression.create(target, path)
     return io.TextIOWrapper(file, encoding="utf-8", newline="")
 
 
 def write_text(path: Path, text: str, is_named: bool = False) -> None:
-    """Write a whole UTF-8 file, compressed according to its ending; line ends stay unchanged.
+    """Write a whole UTF-8 file, compressed if its ending says so; do not change line ends.
 
     ``is_named`` means the same as for ``whole_file``.
     """

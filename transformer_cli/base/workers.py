@@ -1,12 +1,12 @@
 """Where pieces of text are processed: in this process, or in workers of an extension.
 
-An extension provides a function that returns a function to open an executor, or None if it cannot
-help here. It gets its option's value, and a path that the workers must be able to access::
+An extension provides a function that takes the value of its option, and a path that the workers
+must be able to access. It returns a function that opens an executor, or None if it cannot help::
 
     provides = {"executor": {"grid": {"load": "grid:find", "option": "grid"},
                              "threads": {"load": "threads:find"}}}
 
-An entry without an option is used if the command line asks for none.
+An entry without an option is used if the command line does not ask for any executor.
 """
 
 import os
@@ -25,9 +25,9 @@ def find_executor(extras: Iterable[object], place: Path, unasked: bool = True) -
     """Return a function that opens the executor that a command's options ask for, or a default.
 
     Args:
-        extras: the options of extensions.
-        place: where the work reads and writes; it may not exist yet, and may be a URL.
-        unasked: whether the default may be an extension's; otherwise it is ``SerialExecutor``.
+        extras: the command's options that extensions added.
+        place: where the work reads and writes; it need not exist yet, and may be a URL.
+        unasked: whether the default may come from an extension; else it is ``SerialExecutor``.
 
     Raises:
         UsageError: something is wrong with the options.
@@ -44,10 +44,10 @@ def find_executor(extras: Iterable[object], place: Path, unasked: bool = True) -
 
 
 class SerialExecutor(Executor):
-    """Calls each function in this process, immediately."""
+    """An executor that calls each function immediately, in this process."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Call ``fn``; an error is raised by the future's ``result``."""
+        """Call ``fn``; if it fails, the future's ``result`` raises the error."""
         future: Future[Any] = Future()
         try:
             future.set_result(fn(*args, **kwargs))

@@ -1,8 +1,8 @@
 """Write files that appear whole or not at all, without overwriting other people's work.
 
 ``whole_file`` does not follow links. Before a command reads anything, it calls ``claim`` on the
-files that it will write: others may be changing them, such as a person with an editor. Nothing is
-locked. If two commands write the same file, the second one to end keeps its output next to it.
+files that it will write, because someone may be changing them in an editor. Nothing is locked. If
+two commands write the same file, the second one to end saves its output under a new name.
 """
 
 import errno
@@ -25,13 +25,13 @@ from transformer_cli.base.files import check_replaceable, is_at, is_stream, sha2
 
 # Endings of unfinished files, which are next to the file that is being written.
 PARTIAL = ".partial"
-"""Output that can be resumed; its journals have the endings ``PARTIAL_JOURNALS``."""
+"""Ending of output that can be resumed; its journals have the endings ``PARTIAL_JOURNALS``."""
 PARTIAL_JOURNALS = (f"{PARTIAL}.json", f"{PARTIAL}.json.new")
 TEMPORARY_MARK = f"{PARTIAL}-"
-"""All other files. The process id and machine of the writer follow, to recognise leftovers of a
-killed process. The rest is random, so nobody can guess the name and put a link there first."""
+"""Start of all other endings. The writer's process id and machine follow, to recognize leftovers of
+a killed process. The rest is random, so nobody can guess the name and put a link there first."""
 TEMPORARY_END = re.escape(TEMPORARY_MARK) + r"(?P<process>\d+)(-[0-9a-f]{16})?(@(?P<host>.+))?"
-"""Pattern of such an ending."""
+"""Regular expression for such an ending."""
 _TEMPORARY_NAME = re.compile(rf"(.*){TEMPORARY_END}", re.DOTALL)
 # Write errors that the operating system raises without a file name.
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -65,22 +65,22 @@ def name_path_in_error(path: Path) -> Iterator[None]:
 
 
 def temporary_path(path: Path) -> Path:
-    """Return a new name under which this process can write ``path`` until it is whole."""
+    """Return a new name next to ``path``, for a file or directory that is not complete yet."""
     end = f"{TEMPORARY_MARK}{os.getpid()}-{token_hex(8)}@{platform.node()}"
     return path.with_name(path.name + end)
 
 
 @contextmanager
 def whole_file(path: Path, is_named: bool = False) -> Iterator[Path]:
-    """Yield a temporary file to write; it becomes ``path`` if the block succeeds.
+    """Yield a temporary file to write; that file becomes ``path`` if the block succeeds.
 
-    If the block raises, nothing is left behind, and an older ``path`` stays unchanged. An OSError
-    names ``path``, not the temporary file.
+    If the block raises, nothing is left behind, and an existing ``path`` stays unchanged. An
+    OSError names ``path``, not the temporary file.
 
     Args:
         path: the final name; its directory must exist.
-        is_named: whether a user has named this file for output. Then the caller must have claimed
-            it; a link's target is replaced; and a device or a pipe, such as /dev/null, is written
+        is_named: whether a user has named this file for output. If so, the caller must have claimed
+            it, a link's target is replaced, and a device or a pipe, such as /dev/null, is written
             directly. Otherwise, links, devices and pipes raise RunError.
     """
     if is_named and is_stream(path):
@@ -109,15 +109,15 @@ def whole_file(path: Path, is_named: bool = False) -> Iterator[Path]:
 # --- files that others may be changing ------------------------------------------------------------
 
 _claimed: dict[Path, str | None] = {}
-"""For each path that this process has claimed, the version it may replace; None: no file."""
+"""For each claimed path, the version that this process may replace; None if no file existed."""
 
 
 @contextmanager
 def claim(*paths: Path | None) -> Iterator[None]:
-    """While the block runs, replace only the current versions of these paths.
+    """While the block runs, let this process replace only the current versions of these paths.
 
-    A version that somebody saves meanwhile is kept; see ``replace_file``. If a path is claimed
-    already, the first claim counts.
+    A version that somebody else saves meanwhile is kept; see ``replace_file``. If a path is
+    already claimed, the first claim counts.
     """
     named = (path for path in paths if path is not None)
     places = {path.resolve() for path in named if not is_stream(path) or path.is_dir()}
@@ -131,7 +131,7 @@ def claim(*paths: Path | None) -> Iterator[None]:
 
 
 def _find_version(path: Path) -> str | None:
-    """Return a string that changes with a file's content; None: there is no file."""
+    """Return a string that changes with a file's content, or None if there is no file."""
     try:
         return sha256(path)
     except FileNotFoundError:
@@ -144,10 +144,10 @@ def replace_file(file: FileIO, new: Path, path: Path) -> None:
     """Move a finished file to ``path``; it gets the owner, group and mode of the file it replaces.
 
     If ``path`` is claimed and someone has changed it since, it stays, and OutputError says where
-    the new file is. If ``path`` was deleted or has the same bytes, nothing is lost by replacing it.
+    the new file is. But if ``path`` was deleted or has the same bytes, it is replaced.
 
     Args:
-        file: the new file, which is open; if it is locked, it stays locked until it is at ``path``.
+        file: the new file, which is open; a lock on it is held until the file is at ``path``.
         new: its temporary name.
         path: its final name.
     """
@@ -219,7 +219,7 @@ def whole_directory(path: Path) -> Iterator[Path]:
 
 
 def remove_directory(path: Path) -> None:
-    """Delete a directory; if the process dies midway, it is either gone or still whole."""
+    """Delete a directory; if the process dies midway, ``path`` is either gone or still whole."""
     doomed = temporary_path(path)
     path.rename(doomed)
     shutil.rmtree(doomed)
@@ -230,9 +230,9 @@ def remove_leftovers(
 ) -> None:
     """Delete the leftovers of killed writers in ``directory`` (not in its subdirectories).
 
-    ``ours`` are patterns of names that nobody else can be writing now. Their leftovers are always
-    deleted, even if a process here or on another machine has the killed writer's process id. The
-    leftovers of ``others`` are deleted only if this machine wrote them and no process has that id.
+    ``ours`` are patterns of names that no other process can be writing now. Their leftovers are
+    always deleted, even if some process has the killed writer's process id. Leftovers that match
+    ``others`` are deleted only if they were written on this machine and no process has that id.
     """
     for entry in directory.iterdir():
         if (temporary := _TEMPORARY_NAME.fullmatch(entry.name)) is None:

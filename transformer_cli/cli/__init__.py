@@ -42,11 +42,11 @@ The default of 300,000 keeps a core busy that other processes could use; see doc
 """
 
 _CORE_COMMANDS = ("init", "config", "vocab", "train", "evaluate", "translate", "average")
-"""In the order of use. Each command is a function in the module of the same name."""
+"""In the order in which users need them. Each is a function in the module of the same name."""
 
 
 def list_commands() -> dict[str, registry.Entry]:
-    """Return the commands by name: first the core's, then the extensions'."""
+    """Return the entries of all commands, keyed by name: first the core's, then the extensions'."""
     core = (
         registry.Entry(name, "", {"load": f"{name}:{name}"}, __name__) for name in _CORE_COMMANDS
     )
@@ -56,8 +56,8 @@ def list_commands() -> dict[str, registry.Entry]:
 def load_command(name: str, arguments: Sequence[str] | None = None) -> Any:
     """Import a command's module; return its click command, with the options of extensions.
 
-    If ``arguments`` are given and the command knows all of them, leave out the options that
-    extensions add, except those that always act.
+    Return None if there is no such command. If ``arguments`` are given and the command itself has
+    all their options, leave out the options of extensions, except those that always act.
     """
     from transformer_cli.cli.declaring import Declared  # --help does not need it
 
@@ -155,7 +155,7 @@ def _transformer_cli(
 
 
 def app(arguments: list[str], standalone_mode: bool = True) -> Any:
-    """Run a command line."""
+    """Run the program with these arguments."""
     return typer.main.get_command(_app)(arguments, standalone_mode=standalone_mode)
 
 
@@ -215,7 +215,7 @@ def _run() -> int:
 
 
 def _describe(error: Exception) -> str | None:
-    """Return a message if the machine caused an error; None: the error is a bug."""
+    """Return a message if the machine caused an error, or None if the error is a bug."""
     if (shortage := find_shortage(error)) is not None:
         return shortage
     if not isinstance(error, OSError):
@@ -242,7 +242,7 @@ def _describe_usage(error: typer.TyperException) -> str:
 
 
 def _find_setting(option: str, command: Any) -> str | None:
-    """Return the setting that an unknown option names, if the command can set it."""
+    """Return the setting that an unknown option names, or None if the command cannot set it."""
     name = option.lstrip("-").replace("-", "_")
     settings = set(validation.list_settings())
     keys = [key for key in settings if key == name or key.endswith(f".{name}")]

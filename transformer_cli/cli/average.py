@@ -45,9 +45,9 @@ def average(
 
 
 def average_run(run: "directory.RunDirectory", last: int | None) -> tuple[Path, list[Path]]:
-    """Average the weights of the ``last`` checkpoints of a run, or of all.
+    """Average the weights of the newest ``last`` checkpoints of a run; None means all of them.
 
-    The mean of a run's last checkpoints often translates better than each of them (Junczys-Dowmunt
+    The mean of a run's last checkpoints often translates better than any of them (Junczys-Dowmunt
     et al. 2016, arXiv 1605.04809; Vaswani et al. 2017, section 6.1). The caller must hold the
     run's lock. Return the path of the average and the paths of the averaged checkpoints.
     """
@@ -74,7 +74,7 @@ def average_run(run: "directory.RunDirectory", last: int | None) -> tuple[Path, 
 
 
 def mean_weights(opened: "Iterable[checkpoints.Checkpoint]") -> "dict[str, Tensor]":
-    """Return the mean of each weight, in its dtype. Only one checkpoint at a time is in memory."""
+    """Return each weight's mean over the checkpoints, in its dtype; load them one at a time."""
     sums: dict[str, Tensor] = {}
     kinds: dict[str, tuple[torch.Size, torch.dtype]] = {}
     count = 0

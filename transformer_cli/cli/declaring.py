@@ -36,17 +36,17 @@ _LAST = ("Hardware", OTHERS)
 
 
 Mark = str
-"""A property by which commands find the options of any extension.
+"""A property by which a command finds options that extensions added.
 
 "reads", "writes", "run": the option names a path to read, a file to write, or a run. "torch": it
 needs torch's search. "lines": it works only for lines of text or of a table. "scores": it says how
-many translations per line are written with their scores. A file ending such as ".csv": each line
-that is written is a line of such a file.
+many translations per line are written with their scores. A file ending such as ".csv": with this
+option, the output lines are lines of such a file.
 """
 
 
 def argument(metavar: str, about: str, show_default: bool = False, **others: Any) -> Any:
-    """Describe an argument, for ``Annotated``."""
+    """Return the description of an argument, for use in ``Annotated``."""
     return typer.Argument(metavar=metavar, help=about, show_default=show_default, **others)
 
 
@@ -57,12 +57,12 @@ def option(
     marks: Sequence[Mark] = (),
     **others: Any,
 ) -> Any:
-    """Describe an option, for ``Annotated``.
+    """Return the description of an option, for use in ``Annotated``.
 
     Args:
         metavar: the placeholder for its value in ``--help``; None: typer lists the choices.
         about: its help text.
-        names: its names; if there are none, the field's name.
+        names: its names, e.g. ``--output`` and ``-o``; by default, the field's name.
         marks: the marks by which ``CommandOptions.marked`` finds it.
         others: other arguments of ``typer.Option``.
     """
@@ -72,7 +72,7 @@ def option(
 
 
 def flag(about: str, name: str, **others: Any) -> Any:
-    """Describe a flag, for ``Annotated``, without the negated flag that typer would add."""
+    """Return the description of a flag, for ``Annotated``; unlike in typer, it has no negation."""
     return option(None, about, name, **others)
 
 
@@ -89,7 +89,7 @@ class ExtraOptions:
     """Sentences to add to the command's description, before its examples."""
 
     def given(self) -> Iterator[tuple[str, Any, Any]]:
-        """Yield the given options: the name, the result of ``option``, and the value of each."""
+        """Yield the name, the result of ``option``, and the value of each option that was given."""
         for each in fields(self):
             if (value := getattr(self, each.name)) != each.default:
                 (described,) = get_args(each.type)[1:]
@@ -99,11 +99,11 @@ class ExtraOptions:
         """Raise a UsageError unless these options fit the command's other options."""
 
     def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
-        """Return a translator that applies these options; raise a UsageError if it cannot."""
+        """Return a translator that applies these options, or raise a UsageError."""
         return translator
 
     def fingerprint(self) -> dict[str, str]:
-        """Return the values that decide the output, by name; ``prepare`` covers files' content."""
+        """Return values that affect the output, keyed by name; ``prepare`` covers file content."""
         return {
             name: str(value) for name, about, value in self.given() if "writes" not in about.marks
         }
@@ -114,18 +114,18 @@ class CommandOptions:
     """Options of a command to which extensions can add more; see ``declared_by``."""
 
     extras: tuple[ExtraOptions, ...] = field(default=(), kw_only=True)
-    """One instance of each class that an extension adds, in the order of the entries."""
+    """One instance of each class that an extension adds, in the order of the manifest entries."""
 
     def concerns_extensions(self) -> bool:
-        """Return whether extensions take part even if none of their options is given."""
+        """Return whether to load the options of extensions even if none of them is given."""
         return False
 
     def extra(self, kind: type[Extra]) -> Extra:
-        """Return the options of a class; they have their defaults if the command lacks them."""
+        """Return the options of class ``kind``, or its defaults if the command does not have it."""
         return next((each for each in self.extras if isinstance(each, kind)), kind())
 
     def marked(self, mark: Mark) -> list[tuple[str, Any]]:
-        """Return the given options of extensions that have a mark, as pairs of name and value.
+        """Return the name and value of each extension option that was given and has this mark.
 
         A repeatable option appears once for each of its values.
         """
@@ -151,13 +151,13 @@ class CommandOptions:
 
 @dataclass(frozen=True)
 class Declared(Generic[Given]):
-    """A command: a function that takes a dataclass, whose fields are its options."""
+    """A command: a function that takes a dataclass, whose fields are the command's options."""
 
     function: Callable[[Given], None]
     given: type[Given]
 
     def build(self, every: bool) -> Callable[..., None]:
-        """Return a function that has the options as parameters, for typer.
+        """Return a function for typer, whose parameters are the options.
 
         With ``every``, include all options of extensions; otherwise only those that always act.
         """
@@ -177,12 +177,12 @@ class Declared(Generic[Given]):
 
 
 def declared_by(given: type[Given]) -> Callable[[Callable[[Given], None]], Declared[Given]]:
-    """Turn a function that takes a dataclass into a command; the fields become its options."""
+    """Turn a function into a command, whose options are the fields of the dataclass ``given``."""
     return lambda function: Declared(function, given)
 
 
 def build_options(given: type[Given], command: str, **values: Any) -> Given:
-    """Return the options of a command and its extensions, as if given on the command line."""
+    """Return a command's options, including extensions', as if given on the command line."""
     own = {each.name for each in fields(given)}
     made = given(**{name: value for name, value in values.items() if name in own})
     kinds = _extra_kinds(command, every=False)
@@ -217,7 +217,7 @@ class GroupedCommand(TyperCommand):
     """A command whose help lists the options under the headings of their classes."""
 
     def knows(self, arguments: Sequence[str]) -> bool:
-        """Return whether this command has all options in ``arguments``; it lacks ``--help``."""
+        """Return whether this command has all options in ``arguments``; False for ``--help``."""
         names = {name for each in self.params for name in (*each.opts, *each.secondary_opts)}
         given = (word.partition("=")[0] for word in arguments if word.startswith("-"))
         return names.issuperset(name for name in given if name != "-")

@@ -21,7 +21,7 @@ def say(text: str) -> None:
 
 
 def print_error(message: str, others: Sequence[str] = ()) -> None:
-    """Write an error to stderr: this line, then a line for each of ``others``."""
+    """Write an error to stderr: a line for ``message``, then a line for each of ``others``."""
     with suppress(OSError):  # nobody reads it, but the exit code shows the error
         for line in (message, *others):
             shown = printable(_name_options(" ".join(line.split())))
@@ -29,7 +29,7 @@ def print_error(message: str, others: Sequence[str] = ()) -> None:
 
 
 def _name_options(message: str) -> str:
-    """Return an error with options in place of Python's parameters."""
+    """Return an error message that names options instead of Python parameters."""
 
     def name(found: re.Match[str]) -> str:
         return f"--{found[1].replace('_', '-')}" if found[1] else found[0]
@@ -38,12 +38,12 @@ def _name_options(message: str) -> str:
 
 
 def plus_minus(value: float | None) -> str:
-    """Return the text after a score in a column: half of an interval, or a deviation."""
+    """Return ' ±' and half the width of a score's interval, or its deviation; '' if None."""
     return "" if value is None else f" ±{value:5.2f}"
 
 
 def align_columns(rows: Iterable[Sequence[str]], left: int = 1) -> list[str]:
-    """Return lines with the first ``left`` columns aligned left, and the others right."""
+    """Return rows as lines, with the first ``left`` columns aligned left and the others right."""
     rows = list(rows)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ScoredText:
-    """A text that is translated and scored, as ``EvaluateExtra.notes`` gets it."""
+    """A text to translate and score, as passed to ``EvaluateExtra.notes``."""
 
     name: str
     pairs: "corpus.ParallelText"
@@ -67,7 +67,7 @@ class EvaluateOptions(options.HardwareOptions, TextOptions):
 
     @property
     def models(self) -> list[Path]:
-        """The runs to read; the first one's model translates."""
+        """The runs to read; the model of the first one translates."""
         return [self.run, *(run for _, run in self.marked("run"))]
 
 
@@ -75,7 +75,7 @@ class EvaluateExtra(ExtraOptions):
     """Options that an extension adds to ``evaluate``."""
 
     def notes(self, given: EvaluateOptions, scored: ScoredText) -> "translation.Notes | None":
-        """Return an object that takes notes on the scored translations; None: no notes."""
+        """Return an object that takes notes on the scored translations, or None for no notes."""
         return None
 
 
@@ -205,5 +205,5 @@ def _format(report: dict[str, Any], notes: "Sequence[translation.Notes]") -> Ite
 
 
 def format_search(beam_size: int) -> str:
-    """Return a short name of the search."""
+    """Return a short name for a search with this beam size."""
     return "greedy" if beam_size == 1 else f"beam {beam_size}"

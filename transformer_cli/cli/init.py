@@ -43,7 +43,7 @@ class NewConfig(NamedTuple):
     """A config that ``init`` writes, from this package or from an extension.
 
     An extension describes it in its manifest. ``load`` names a function that takes ``InitOptions``
-    and the NAME in ``--from own:NAME`` ('' if there is none). It may return None::
+    and the NAME in ``--from mine:NAME``, or ''. It returns None if there is nothing to write::
 
         provides = {"init": {"mine": {"load": "init:configure", "help": "Your own text."}}}
     """
@@ -51,11 +51,11 @@ class NewConfig(NamedTuple):
     path: Path
     text: str
     commands: tuple[str, ...] = ("train",)
-    """The commands to run with it next."""
+    """The commands to run next with this config."""
     advice: str = ""
-    """What else to do if a different file of that name exists."""
+    """Advice at the end of the error message if a different file already has that path."""
     others: Mapping[Path, bytes] = {}
-    """More files to write."""
+    """The content of each additional file to write, keyed by path."""
 
 
 @declared_by(InitOptions)
@@ -90,7 +90,7 @@ def init(given: InitOptions) -> None:
 
 
 def find_configs() -> dict[str, Path]:
-    """Return the paths of the shipped configs by name, including those of extensions."""
+    """Return the path of each shipped config, including extensions' configs, keyed by name."""
     # A checkout's configs/ has links to files of extensions, which may be missing or unusable.
     own = (path for path in shipped_directory().glob("configs/*.yaml") if not path.is_symlink())
     added = (
@@ -100,9 +100,9 @@ def find_configs() -> dict[str, Path]:
 
 
 def shipped_configs() -> dict[str, str]:
-    """Return what each shipped config is for, by name, from the second line of its file.
+    """Return what each shipped config is for (the second line of its file), keyed by name.
 
-    Leave out configs that start from another run: they are trained in a checkout.
+    Leave out configs that start from another run, because they are meant for a checkout.
     """
     texts = {name: path.read_text(encoding="utf-8") for name, path in find_configs().items()}
     return {
@@ -113,7 +113,7 @@ def shipped_configs() -> dict[str, str]:
 
 
 def _read_shipped(name: str) -> NewConfig:
-    """Return a config with its bases and, for the toy captions, their text."""
+    """Return a shipped config with its base files and, for the toy captions, the text."""
     directory, config = shipped_directory(), find_configs()[name]
     files = {Path("configs", path.name): path for path in yaml.list_base_files(config)}
     if isinstance(yaml.load_config(config).data, data_schema.ToyData):
@@ -124,7 +124,7 @@ def _read_shipped(name: str) -> NewConfig:
 
 
 def _add(directory: Path, config: NewConfig) -> None:
-    """Write a config and its files, all or none; overwrite nothing; print the new names."""
+    """Write a config and its files, or none if any would be overwritten; print the new names."""
     schema = {SCHEMA: (shipped_directory() / SCHEMA).read_bytes()}
     files = {config.path: config.text.encode(), **schema, **config.others}
     new = []

@@ -59,7 +59,7 @@ Threads = Annotated[
 
 @dataclass(frozen=True)
 class HardwareOptions(CommandOptions):
-    """The hardware options of commands that search."""
+    """The hardware options of commands that translate."""
 
     heading = "Hardware"
     device: Device = "auto"
@@ -72,7 +72,7 @@ class HardwareOptions(CommandOptions):
 
 @contextmanager
 def prefix_errors(prefix: str, suffix: str = "") -> Iterator[None]:
-    """Put the option that an error is about before its message, and advice after it."""
+    """Put ``prefix`` before the message of an error about an option, and ``suffix`` after it."""
     try:
         yield
     except (UsageError, InputError, MissingExtraError) as error:
@@ -80,7 +80,7 @@ def prefix_errors(prefix: str, suffix: str = "") -> Iterator[None]:
 
 
 def read_path(given: object) -> Path:
-    """Return the path of a file or an object, as given on the command line."""
+    """Return a path or URL from the command line; raise UsageError if it is not allowed."""
     try:
         return locations.text_path(str(given))
     except ValueError as error:
@@ -93,12 +93,12 @@ def check_output(
     inputs: Iterable[tuple[str, Path | None]] = (),
     runs: Iterable[Path] = (),
 ) -> None:
-    """Check, before long work, that ``path``, which ``option`` names, can be written.
+    """Check, before long work, that ``path``, which was given with ``option``, can be written.
 
     Args:
         path: where to write.
         option: the name of the option, for messages.
-        inputs: files that the command reads, with their options; ``path`` must not be one of them.
+        inputs: pairs of an option and the file that it reads; ``path`` must not be such a file.
         runs: directories of runs and exported models that the command reads.
     """
     if str(path) == "-":

@@ -32,7 +32,7 @@ def open_closed_streams() -> None:
 
 
 class _Output(FileIO):
-    """Standard output; its errors name it."""
+    """Standard output; its errors have "standard output" as their file name."""
 
     def write(self, data: "Buffer", /) -> int:
         try:
@@ -43,7 +43,7 @@ class _Output(FileIO):
 
 
 def use_utf8() -> None:
-    """Read and write UTF-8, whatever the locale; pipes on Windows would use its code page."""
+    """Use UTF-8 for the standard streams in any locale; pipes on Windows would use a code page."""
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # None if it is closed
             stream.reconfigure(encoding="utf-8", errors=stream.errors)
@@ -63,7 +63,7 @@ def use_utf8() -> None:
 
 
 def settle_output() -> OSError | None:
-    """Write the rest of standard output; return the error, unless the reader has closed it."""
+    """Flush standard output; return the error if that fails, except for a closed pipe."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -73,14 +73,14 @@ def settle_output() -> OSError | None:
 
 
 def discard_output(error: OSError) -> OSError | None:
-    """Discard all further standard output; return ``error``, unless the reader has closed it."""
+    """Discard all standard output from now on; return ``error``, or None if it is a closed pipe."""
     # Otherwise Python tries to write its buffer when it ends, and exits with its own code.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return None if is_closed_pipe(error) else error
 
 
 def is_closed_pipe(error: OSError) -> bool:
-    """Return whether a pipe's reader has closed it, as in ``translate … | head -1``."""
+    """Return whether an error means that a pipe's reader closed it, e.g. ``translate … | head``."""
     # Windows reports "invalid argument" instead.
     is_invalid = sys.platform == "win32" and error.errno == errno.EINVAL
     return is_invalid or isinstance(error, BrokenPipeError)
@@ -99,7 +99,7 @@ class StopRequest:
 
 @contextmanager
 def stop_requests(message: str) -> Iterator[StopRequest]:
-    """Treat a signal as a request to stop, and print ``message``; the second one exits at once."""
+    """Treat a signal as a request to stop: print ``message``. A second signal exits at once."""
     request, requested_at = StopRequest(), 0.0
     # Launchers of several processes forward signals that the processes may also have received
     # directly. Slurm sends its signals to all processes of a job.
@@ -137,7 +137,7 @@ def stop_signals() -> list[int]:
 
 
 def exit_code(number: int) -> int:
-    """Return the exit code of a process that a signal has stopped: 130 or 143."""
+    """Return the exit code of a process that a signal has stopped: 130 for SIGINT, else 143."""
     return 128 + (number if number == signal.SIGINT else signal.SIGTERM)
 
 

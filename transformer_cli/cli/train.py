@@ -78,7 +78,7 @@ def _train(given: TrainOptions) -> str:
 
 
 def make_request(given: TrainOptions) -> "preparation.TrainRequest":
-    """Make all checks that need no torch; return what to train."""
+    """Run all checks that do not need torch; return what to train."""
     if given.config is None:
         raise UsageError("CONFIG: missing; give a config file")
     run = directory.RunDirectory(options.run_directory(given.config, given.run_dir))
@@ -143,7 +143,7 @@ def _preview(planned: "summary.PlannedTraining") -> str:
 
 
 def _run(planned: "summary.PlannedTraining") -> "tuple[sessions.Session, int | None]":
-    """Train from the last checkpoint to the end or to a signal; return the session and signal."""
+    """Train from the last checkpoint to the end or a signal; return the session and any signal."""
     run, trainer = planned.run, planned.trainer
     fingerprint = tokenizer.fingerprint(run.tokenizer)
     session = sessions.Session(
@@ -182,7 +182,7 @@ def _describe_end(session: "sessions.Session", select: str) -> str:
 
 
 class _Display:
-    """Shows a training on stderr: a progress bar on a terminal, one line per record in a log."""
+    """The progress of a training on stderr: a bar on a terminal, otherwise a line per record."""
 
     def __init__(self, shown: "tqdm[Any]", micro_batches: int) -> None:
         self._bar = shown
@@ -207,7 +207,7 @@ class _Display:
         self._bar.update()
 
     def show_record(self, values: "metrics_log.Record") -> None:
-        """Write a line for each validation; in a log file, also for each training record."""
+        """Write a line for a validation and, unless stderr is a terminal, for a training record."""
         where = f"step {values['step']}/{self._bar.total}, epoch {values['epoch']}"
         if values["kind"] == "validation":
             log(
@@ -230,7 +230,7 @@ class _Display:
 
 
 def _describe_scores(values: Mapping[str, Any]) -> str:
-    """Return a validation's scores, and whether it is the best so far."""
+    """Return a validation's scores as text, with a note if it is the best so far."""
     text = ", ".join(
         f"{metric.short or metric.label} {values[metric.name]:.2f}"
         for metric in METRICS.values()

@@ -51,7 +51,7 @@ class FileOptions(CommandOptions):
 
 
 def _with_settings(declared: type[CommandOptions]) -> Any:
-    """Add an option to a dataclass for each search setting that declares one."""
+    """Add to a dataclass an option for each search setting that declares an option."""
     added: list[Any] = []
     for name, (metavar, about) in DecodingConfig.options().items():
         least, most = DecodingConfig.bounds(name)
@@ -85,7 +85,7 @@ class DecodingOptions(CommandOptions):
 
     @property
     def search(self) -> dict[str, Any]:
-        """The search settings by name; None: the run's setting applies."""
+        """The search settings, keyed by name; None means that the run's setting applies."""
         return {key: getattr(self, key, None) for key in DecodingConfig.model_fields}
 
 
@@ -93,8 +93,8 @@ class DecodingOptions(CommandOptions):
 class InputOptions(ExtraOptions):
     """A kind of input that an extension adds to ``translate``, with its options.
 
-    A subclass of ``cli.translation.InputFormat`` handles such an input; it is imported when it is
-    needed. The entry in the manifest lists the ``endings`` of such files, and describes them in
+    A subclass of ``cli.translation.InputFormat``, imported only when it is needed, handles such
+    input. The entry in the manifest lists the ``endings`` of such files, and describes them in
     ``reads``, e.g. 'a picture (.png)'.
     """
 
@@ -104,7 +104,7 @@ class InputOptions(ExtraOptions):
     """Whether the output may be the same file as the input."""
 
     def matches(self, given: "TranslateOptions") -> bool:
-        """Return whether the input is of this kind, by its path and the options given."""
+        """Return whether the input is of this kind, judging by its path and the given options."""
         raise NotImplementedError
 
     def open(self, given: "TranslateOptions") -> "InputFormat":
@@ -127,7 +127,7 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
 
     @property
     def kind(self) -> InputOptions | None:
-        """The kind of input that handles this one; None: lines of text."""
+        """The kind of the input, if an extension handles it; None means lines of text."""
         kinds = (each for each in self.extras if isinstance(each, InputOptions))
         found = (each for each in kinds if each.matches(self))
         return min(found, key=lambda each: each.order, default=None)
@@ -153,7 +153,7 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
 
     @property
     def reads_file(self) -> bool:
-        """Whether the input is a file, which has all its lines already."""
+        """Whether the input is a file, whose lines are all available from the start."""
         return not _is_stream(self.input_)
 
     @property
@@ -168,7 +168,7 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
         return [self.run, *(run for _, run in self.marked("run"))]
 
     def describe_kinds(self) -> str:
-        """Return the kinds of input, with the endings of files that extensions read."""
+        """Return the kinds of input as text, with the file endings that extensions read."""
         read = [each.facts.get("reads") for each in entries("translate options").values()]
         *others, last = filter(None, ["lines of text", *read])
         return f"{', '.join(others)} or {last}" if others else last

@@ -43,7 +43,7 @@ class Row(NamedTuple):
     source: str
     """The whole row, as one line."""
     to_line: Callable[[str], str]
-    """Returns the line to write, given the translation."""
+    """A function that takes the translation and returns the line to write."""
 
 
 @dataclass(frozen=True)
@@ -54,17 +54,17 @@ class Translating:
     translator: TextTranslator[SearchEngine]
     rows: Iterator[Row]
     notes: Sequence[Notes]
-    """They inspect the translations."""
+    """Objects that inspect the translations."""
     interactive: bool = False
     """Whether a person types the lines and waits for each translation."""
 
     def write(
         self, write: Callable[[list[str], list[str]], object], watcher: Watcher, done: int = 0
     ) -> tuple[int, list[str]]:
-        """Translate and write the rows; the caller has taken the first ``done`` rows already.
+        """Translate and write the rows; the caller has already skipped the first ``done`` rows.
 
         ``write`` takes the rows of a chunk as they were read, and the lines to write for them.
-        Return the number of rows, and messages for the user about them.
+        Return the number of rows written, and messages about them for the user.
         """
         translator, number = self.translator, done
         chunk_lines = 1 if self.interactive else translator.chunk_lines
@@ -104,7 +104,7 @@ class InputFormat:
 
 
 class RowFormat(InputFormat):
-    """Lines of text; subclasses read other inputs as lines, such as the rows of a table."""
+    """The format of lines of text; subclasses read other input, such as table rows, as lines."""
 
     def read(
         self, given: TranslateOptions, source: BinaryIO, lines: Iterable[bytes]
@@ -114,7 +114,7 @@ class RowFormat(InputFormat):
         return (Row(text=line, source=line, to_line=str) for line in decoded)
 
     def fingerprint(self) -> dict[str, str]:
-        """Return the values that decide the output, by name."""
+        """Return the values that affect the output, keyed by name."""
         return {}
 
     def translate(self, given: TranslateOptions) -> None:
@@ -154,7 +154,7 @@ class RowFormat(InputFormat):
 
     @contextmanager
     def open_output(self, job: Translating) -> Iterator[Output]:
-        """Open the output file; skip the rows of ``job`` that it has translations of."""
+        """Open the output file; skip the rows of ``job`` whose translations are already in it."""
         options = job.options
         terms = {**job.translator.settings_fingerprint, "errors": options.errors}
         for each in options.extras:
@@ -236,7 +236,7 @@ def _describing_rest(output: Output) -> Iterator[None]:
 
 
 def count_lines(options: TranslateOptions) -> int | None:
-    """Return how many lines the input has; None: counting takes too long or is impossible."""
+    """Return how many lines the input has; None if counting takes too long or is impossible."""
     path = options.input_
     if not (options.reads_file and is_plain(path)) or path.stat().st_size > _COUNTED_BYTES:
         return None
@@ -249,7 +249,7 @@ def count_lines(options: TranslateOptions) -> int | None:
 
 @contextmanager
 def open_input(path: Path, option: str = "-i") -> Iterator[BinaryIO]:
-    """Open standard input or a file, which may be compressed; ``option`` names it in errors."""
+    """Open standard input or a file, which may be compressed; errors refer to ``option``."""
     if str(path) == "-":
         if sys.stdin is None:  # as after `<&-` in a shell
             raise InputError(f"standard input is closed; give a file with {option}")
@@ -266,7 +266,7 @@ def open_input(path: Path, option: str = "-i") -> Iterator[BinaryIO]:
 
 @contextmanager
 def _open_stream(path: Path) -> Iterator[TextIO]:
-    """Open standard output, a device or a pipe; compress the text if its name says so."""
+    """Open standard output, a device or a pipe; compress the text if the ending says so."""
     if str(path) == "-":
         if sys.stdout is None:
             raise InputError("standard output is closed; give a file with -o")

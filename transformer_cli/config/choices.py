@@ -1,4 +1,4 @@
-"""Command-line choices that are not part of an experiment, and metrics. It is quick to import."""
+"""Command-line choices that are not part of an experiment, and metrics; quick to import."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -13,21 +13,21 @@ Quantization = Literal[
 ]
 
 LONGEST_SOURCE = 1024
-"""Maximum tokens of a line that is translated whole: attention's cost grows with their square."""
+"""Maximum tokens in a line that is translated whole; attention's cost grows with their square."""
 HIGHEST_PENALTY = 100.0
-"""Maximum length penalty, far above any useful one: 1 almost compares means over tokens."""
+"""Maximum length penalty, far above useful ones; 1 already almost ranks by mean log-probability."""
 LARGEST_BEAM = 1000
-"""Maximum beam size. Memory grows with it: a line of 1,024 tokens takes gigabytes with this one."""
+"""Maximum beam size. Memory grows with it: at this size, a line of 1,024 tokens takes gigabytes."""
 MOST_BATCH_TOKENS = 2**20
-"""Maximum source tokens that are searched at once: their search must fit into memory."""
+"""Maximum source tokens that are translated at once; the search for them must fit in memory."""
 MOST_THREADS = 4096
-"""Maximum CPU threads. With a billion, the library that starts them ends the whole process."""
+"""Maximum CPU threads. With a billion, the library that starts them aborts the whole process."""
 
 # --- metrics of translations ----------------------------------------------------------------------
 
 DEFAULT_TOKENIZER = "13a"
 TokenizerName = Literal["none", "13a", "intl", "char", "zh", "ja-mecab", "ko-mecab"]  # for BLEU
-# The scores that can choose the best checkpoint, in settings and in records. Records name
+# The scores that can choose the best checkpoint: names in settings, and in records. Records name
 # lowercased BLEU if translations are lowercased. See evaluation/best_checkpoint.py.
 SelectName = Literal["bleu", "chrf", "loss"]
 RankName = Literal["bleu", "bleu_lc", "chrf", "loss"]
@@ -64,4 +64,4 @@ METRICS = {
         Metric("loss", "loss", is_of_text=False, higher_is_better=False),
     )
 }
-"""All metrics by name, for all code that scores, compares or shows."""
+"""All metrics, keyed by name, for all code that computes, compares or shows scores."""

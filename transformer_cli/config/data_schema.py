@@ -64,7 +64,7 @@ class TextFiles(Section):
 
     @property
     def sums(self) -> tuple[str | None, str | None]:
-        """The SHA-256 that fetched files of the source and the target must have; None: any."""
+        """The SHA-256 that the fetched source and target files must have; None means any."""
         return (self.sha256[0], self.sha256[-1]) if self.sha256 else (None, None)
 
 

@@ -1,4 +1,4 @@
-"""The settings of the search; they are also the options of ``translate`` and Python programs."""
+"""The settings of the search, which are also options of ``translate`` and of the Python API."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Self
@@ -29,13 +29,13 @@ class DecodingConfig(Section):
     )
 
     def changed(self, values: Mapping[str, Any]) -> Self:
-        """Return a copy with other values; None keeps the current value."""
+        """Return a copy with these values; None keeps the current value."""
         given = {name: value for name, value in values.items() if value is not None}
         return self.model_copy(update=given)
 
     @classmethod
     def options(cls) -> dict[str, tuple[str, str]]:
-        """Return the metavar and the help of each setting that declares an option."""
+        """Return the metavar and help of each setting that declares an option, keyed by setting."""
         facts: Any = {name: each.json_schema_extra or {} for name, each in cls.model_fields.items()}
         return {
             name: of_field["option"] for name, of_field in facts.items() if "option" in of_field
@@ -43,7 +43,7 @@ class DecodingConfig(Section):
 
     @classmethod
     def bounds(cls, name: str) -> tuple[Any, Any]:
-        """Return the minimum and maximum of a setting; None: there is none."""
+        """Return the minimum and maximum of a setting; None means that there is no limit."""
         marks = cls.model_fields[name].metadata
         above, least, most = (
             next((getattr(each, key) for each in marks if hasattr(each, key)), None)

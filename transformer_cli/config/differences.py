@@ -13,7 +13,7 @@ from transformer_cli.config.setting_tree import Keys, join_keys
 
 @dataclass(frozen=True)
 class Difference:
-    """A setting with two values, as in YAML; None: null, or the key does not exist."""
+    """A setting with different values, as in YAML, in two configs; None if null or missing."""
 
     key: str
     old: object
@@ -44,8 +44,8 @@ def differences(old: Config, new: Config) -> list[Difference]:
 def differing_settings(configs: Sequence[Config]) -> dict[str, list[object]]:
     """Return the values of the settings that are not the same in all configs.
 
-    Map each dotted key, in the schema's order, to a value for each config; None: it has no such
-    key.
+    Map each dotted key, in the schema's order, to a list with the value in each config, or None
+    if a config has no such key.
     """
     return {join_keys(keys): values for keys, values in _differing(configs)}
 

@@ -4,7 +4,7 @@ import re
 
 PATTERN = r"^[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8}){0,3}(\.[A-Za-z0-9-]+)?(@[A-Za-z]{2,16})?$"
 LONGEST = 35
-"""Maximum characters: enough for a language, a script, a region and variants."""
+"""Maximum characters of a name: enough for a language, a script, a region and variants."""
 
 # ISO 639-2 and 639-3 codes of languages whose translations are scored in a special way.
 _SHORT_CODES = {
@@ -27,7 +27,7 @@ _CASED = ("Armn", "Cyrl", "Grek", "Latn")
 
 
 def normalize_language(name: str) -> str | None:
-    """Return a language's name in the usual form of BCP 47, e.g. 'sr-Latn'; None: invalid name.
+    """Return a language's name in the usual form of BCP 47, e.g. 'sr-Latn'; None if invalid.
 
     A character set ('.UTF-8') is dropped.
     """
@@ -51,13 +51,13 @@ def _normalize_subtag(part: str) -> str:
 
 
 def base_language(name: str) -> str:
-    """Return a language's code without script and region: 'zh' for 'zh-TW', 'zh_Hans' and 'cmn'."""
+    """Return a language's code without script or region: 'zh' for 'zh-TW', 'zh_Hans' and 'cmn'."""
     code = re.split(r"[-_.@]", name.strip(), maxsplit=1)[0].lower()
     return _SHORT_CODES.get(code, code)
 
 
 def script_code(name: str) -> str | None:
-    """Return the ISO 15924 script in a language's name, e.g. 'Latn' in 'sr@latin'; None: none."""
+    """Return the ISO 15924 script in a language's name, e.g. 'Latn' for 'sr@latin', or None."""
     _, *parts = (normalize_language(name) or "").split("-")
     return next((part for part in parts if len(part) == 4 and part.isalpha()), None)
 

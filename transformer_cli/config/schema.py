@@ -82,7 +82,7 @@ class Schedule(Section):
         warmup: int
 
     def rate(self, step: int, total_steps: int, d_model: int) -> float:
-        """Return the learning rate of a step, counted from 1, out of ``total_steps``."""
+        """Return the learning rate at a step, counted from 1, of ``total_steps``."""
         raise NotImplementedError
 
 
@@ -94,7 +94,7 @@ class NoamSchedule(Schedule):
     warmup: Count = setting(4000, _WARMUP)
 
     def rate(self, step: int, total_steps: int, d_model: int) -> float:
-        """Return the rate by equation 3 of the paper."""
+        """Return the learning rate that equation 3 of the paper gives."""
         scale = self.factor / math.sqrt(d_model)
         return scale * min(1.0 / math.sqrt(step), step / math.sqrt(self.warmup) ** 3)
 
@@ -106,16 +106,16 @@ class PeakSchedule(Schedule):
         peak: float
 
     def rate(self, step: int, total_steps: int, d_model: int) -> float:
-        """Return the rate: linear during the warm-up, then a ``share`` of the peak."""
+        """Return the learning rate: linear during the warm-up, then the peak times ``share``."""
         if step < self.warmup:
             return self.peak * step / self.warmup
         done = min(1.0, (step - self.warmup) / max(1, total_steps - self.warmup))
         return self.peak * self.share(step, done)
 
     def share(self, step: int, done: float) -> float:
-        """Return the share of the peak at a step after the warm-up.
+        """Return the learning rate at a step after the warm-up, as a fraction of the peak.
 
-        ``done`` is the completed share of the steps after the warm-up.
+        ``done`` is the completed fraction of the steps after the warm-up.
         """
         raise NotImplementedError
 
@@ -178,7 +178,7 @@ class TrainingConfig(Section):
 
     place = "training"
     average: ClassVar[str | None] = None
-    """The name of an extension's average of the weights; the extension's mixin sets it."""
+    """Set by an extension's mixin: the name of the setting that makes it average the weights."""
 
     epochs: Count = setting(10, "passes over the training text", may_change=True)
     max_steps: Count | None = setting(
@@ -252,7 +252,7 @@ class TrainingConfig(Section):
 
     @property
     def has_average(self) -> bool:
-        """Whether an average of the weights is validated and saved instead of the weights."""
+        """Whether an average of the weights, not the weights themselves, is validated and saved."""
         return self.ema_decay is not None or self.average is not None
 
 

@@ -66,15 +66,15 @@ def setting(
     may_differ: bool = False,
     option: tuple[str, str] | None = None,
 ) -> Any:
-    """Return the field of an optional setting.
+    """Return the pydantic field of a setting with a default value.
 
     Args:
         default: its default value.
-        description: what it is, with its unit; None for a section, which has its docstring.
+        description: what it is, with its unit; None for a section, whose docstring says it.
         may_change: weights do not depend on it, except through the length of the training, so a
-            run can be resumed with another value. docs/configuration.md says what it does.
-        may_differ: runs that differ only in such settings form a group, and ``compare`` gives
-            the group's mean.
+            run can be resumed with another value. docs/configuration.md says what that does.
+        may_differ: runs that differ only in such settings form a group, and ``compare`` reports
+            the mean of the group.
         option: the metavar and the help of the setting's option, for a search setting.
     """
     facts = {"may_change": may_change, "may_differ": may_differ, "option": option}
@@ -89,9 +89,9 @@ class Section(BaseModel):
         extra="forbid", frozen=True, validate_default=True, strict=True, allow_inf_nan=False
     )
     place: ClassVar[str | None] = None
-    """The interface of extensions that add keys is "PLACE settings"; None: none can add any."""
+    """Extensions add keys through the interface "PLACE settings"; None: they cannot add any."""
     mixins: ClassVar[tuple[type["Section"], ...]] = ()
-    """The extensions' classes that its added keys come from."""
+    """The classes, from extensions, that define the added keys."""
 
     @model_validator(mode="wrap")
     @classmethod
@@ -115,13 +115,13 @@ class Section(BaseModel):
         return handler(schema if whole is cls else whole.__pydantic_core_schema__)
 
     def check_with(self, config: Any) -> None:
-        """Raise ValueError if ``config`` does not fit; its message starts with a dotted key.
+        """Raise ValueError if this does not fit ``config``; the message starts with a dotted key.
 
         Subclasses and mixins that have something to check call ``super().check_with(config)``.
         """
 
     def fingerprint(self, **which: Any) -> str:
-        """Return the SHA-256 of the settings; ``which``: ``model_dump``'s ``include``, ``exclude``.
+        """Return the SHA-256 of the settings; pass ``which``, e.g. ``exclude``, to ``model_dump``.
 
         Settings at their defaults are left out, so a setting that a later version adds does not
         change recorded checksums. Use this for every checksum of settings.
@@ -131,7 +131,7 @@ class Section(BaseModel):
 
 @cache  # so that equal settings are of one class
 def _mix(section: type[Section], *mixins: type[Section]) -> type[Section]:
-    """Return a section's class with the added fields of the extensions' mixins."""
+    """Return a section's class, extended by the fields of these mixins."""
     if not mixins:
         return section
 
@@ -144,7 +144,7 @@ def _mix(section: type[Section], *mixins: type[Section]) -> type[Section]:
 
 
 def _restore(section: type[Section], mixins: tuple[type[Section], ...], state: Any) -> Section:
-    """Return a pickled section whose class ``_mix`` made."""
+    """Restore a pickled section whose class ``_mix`` made."""
     made = _mix(section, *mixins)
     restored = made.__new__(made)
     restored.__setstate__(state)
@@ -175,12 +175,12 @@ def _fits(entry: registry.Entry, section: type[Section]) -> bool:
 
 
 def list_fields(mixins: Iterable[type[Section]]) -> dict[str, FieldInfo]:
-    """Return the fields of mixins by key."""
+    """Return the fields of all these mixins, keyed by name."""
     return {key: field for each in mixins for key, field in each.model_fields.items()}
 
 
 def find_owners(section: Section) -> set[str]:
-    """Return the extensions that define a section of settings or a section in it."""
+    """Return the names of the extensions that define a section or any section inside it."""
     owners = set(filter(None, map(registry.owner_of, (type(section), *section.mixins))))
     for value in dict(section).values():
         if isinstance(value, Section):
@@ -200,16 +200,16 @@ def extend_fully(section: type[Section]) -> type[Section]:
 
 
 def kind_of(section: type[Section]) -> str:
-    """Return the kind that a section's class is for."""
+    """Return the ``kind`` that a section's class is for."""
     (kind,) = get_args(section.model_fields["kind"].annotation)
     return str(kind)
 
 
 class Kinds:
-    """Annotates a section that has several kinds, from the core and from extensions."""
+    """An annotation for a section that has several kinds, from the core and from extensions."""
 
     def __init__(self, interface: str, *core: type[Section]) -> None:
-        """Take the interface of extensions that add kinds, and the classes of the core's kinds."""
+        """Take the interface through which extensions add kinds, and the classes of core kinds."""
         self._interface = interface
         self._core = {kind_of(section): section for section in core}
 
@@ -224,7 +224,7 @@ class Kinds:
         return [*self._core, *(name for name, entry in added if "settings" in entry.facts)]
 
     def find(self, kind: str) -> type[Section] | None:
-        """Return the class of a kind."""
+        """Return the class of a kind, or None if it is not installed."""
         if kind in self._core:
             return self._core[kind]
         entry = registry.find(self._interface, kind)
@@ -248,7 +248,7 @@ class Kinds:
         return section.model_validate(value)
 
     def __get_pydantic_core_schema__(self, _: Any, __: GetCoreSchemaHandler) -> CoreSchema:
-        """Look the class up when a section is read, and write its own fields."""
+        """Look up the class when a section is read; write the fields of that class."""
         own_fields = core_schema.simple_ser_schema("any")
         return core_schema.no_info_plain_validator_function(self._read, serialization=own_fields)
 

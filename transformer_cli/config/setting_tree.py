@@ -1,6 +1,6 @@
 """A config as a tree of values that know where they were written, for error messages.
 
-PyYAML parses the text into nodes with line numbers. This module decides what the nodes mean, by the
+PyYAML parses the text into nodes with line numbers. This module interprets the nodes with the
 core schema of YAML 1.2 (https://yaml.org/spec/1.2.2/#103-core-schema) instead of PyYAML's YAML 1.1:
 ``1e-4`` is a number; ``no``, ``12:30`` and ``1_000`` are text; ``0123`` is 123. No config needs
 tags, aliases, or octal, hexadecimal and infinite numbers: tags and aliases are rejected, and such
@@ -43,7 +43,7 @@ _ADVICE = (
     ("could not find expected ':'", f"put a space after the colon of a key; {_SAME_COLUMN}"),
     ("<block mapping start>", _SAME_COLUMN),
 )
-"""Advice for PyYAML's errors, by a part of the error."""
+"""Pairs: a part of a PyYAML error, and the advice to give for it."""
 
 # Control characters, halves of surrogate pairs, and Unicode's line separators.
 _NOT_TEXT = {"Cc", "Cs", "Zl", "Zp"}
@@ -54,7 +54,7 @@ _MAX_VALUES = 20_000
 
 @dataclass(frozen=True)
 class Place:
-    """Where something was written; line 0: there is no line to name."""
+    """Where something was written: a file or an option, and the line in it (0 if there is none)."""
 
     source: str
     line: int = 0
@@ -65,7 +65,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Node:
-    """A value, the place of its key (in a list, its own place), and the node that it replaced.
+    """A value, the place of its key (in a list, its own place), and the node it replaced, if any.
 
     Nodes are shared, so do not change the lists and mappings in them.
     """
@@ -79,7 +79,7 @@ Value = Scalar | list[Node] | dict[str, Node]
 
 
 def parse_scalar(text: str) -> Scalar:
-    """Return the value of a scalar without quotes."""
+    """Return the value of an unquoted scalar."""
     if _INTEGER.fullmatch(text):
         return int(text)
     return float(text) if _NUMBER.fullmatch(text) else _WORDS.get(text, text)
@@ -87,9 +87,9 @@ def parse_scalar(text: str) -> Scalar:
 
 @lru_cache(maxsize=8)  # evaluate reads a run's settings eight times, which took a tenth of its time
 def parse(text: str, source: str, keys: Keys = (), has_lines: bool = True) -> Node:
-    """Read one YAML document, below the path ``keys``; without a document, the value is null.
+    """Parse a YAML document, the value of the setting at ``keys``; an empty one gives null.
 
-    Places are lines of ``source``; without ``has_lines``, they are all of ``source``.
+    The places are lines of ``source`` or, without ``has_lines``, just ``source``.
     """
     line = 0
     try:
@@ -124,7 +124,7 @@ class _RefusedError(yaml.MarkedYAMLError):
 
 
 class _Loader(yaml.SafeLoader):
-    """Builds PyYAML's nodes; rejects aliases, tags and hostile documents."""
+    """A PyYAML loader that rejects aliases, tags and hostile documents."""
 
     yaml_implicit_resolvers = {}  # noqa: RUF012 this module decides what words mean
     _count = _depth = 0
@@ -153,7 +153,7 @@ class _Loader(yaml.SafeLoader):
 
 @dataclass(frozen=True)
 class _Reader:
-    """Turns PyYAML's nodes into ours."""
+    """A converter from PyYAML's nodes to values that know their places."""
 
     source: str
     has_lines: bool
@@ -195,8 +195,8 @@ class _Reader:
 def values(node: Node) -> object:
     """Return a tree's values without their places, for the schema.
 
-    Integers are ints however they were written (``4000.0``, ``1e4``): the schema accepts an int for
-    a float, but not a float for an int.
+    Whole numbers become ints, however they were written (``4000.0``, ``1e4``), because the schema
+    accepts an int for a float, but not a float for an int.
     """
     match node.value:
         case dict() as entries:
@@ -212,7 +212,7 @@ def values(node: Node) -> object:
 def iter_leaves(
     value: object, keys: Keys = (), into_lists: bool = False
 ) -> Iterator[tuple[Keys, object]]:
-    """Yield the settings of a tree's values, each with its path; an empty section counts as one."""
+    """Yield each setting in a tree of values, with its path; an empty section counts as one."""
     if into_lists and isinstance(value, list):
         value = dict(enumerate(value))
     if isinstance(value, dict) and value:
@@ -223,7 +223,7 @@ def iter_leaves(
 
 
 def find_node(root: Node, keys: Keys) -> Node | None:
-    """Return the setting at ``keys``, if it was written."""
+    """Return the node of the setting at ``keys``, or None if it was not written."""
     node: Node | None = root
     for key in keys:
         match node, key:
@@ -243,7 +243,7 @@ def find_place(root: Node, keys: Keys) -> Place:
 
 
 def setting_error(place: Place, keys: Keys, problem: str) -> ConfigError:
-    """Return the error about the setting at ``keys``, written at ``place``."""
+    """Return an error about the setting at ``keys``, which was written at ``place``."""
     key = f"{shorten(join_keys(keys), 200)}: " if keys else ""
     return ConfigError(f"{place}: {key}{problem}")
 

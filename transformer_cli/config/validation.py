@@ -51,7 +51,7 @@ _VALIDATORS_MESSAGE = re.compile(r"([a-z_[].*?): (.*)", re.DOTALL)
 
 
 def validate_as(schema: type[S], root: tree.Node) -> S:
-    """Check a file's values, a mapping, against ``schema``, and return them as its instance.
+    """Check a file's values, which must be a mapping, and return an instance of ``schema``.
 
     Raise ConfigError with the first error in line order; missing keys come last.
     """
@@ -125,7 +125,7 @@ def _explain_unknown(section: type[Section], keys: tree.Keys, is_config: bool) -
 
 
 def list_settings(section: type[Section] = Config, above: str = "") -> Iterator[str]:
-    """Yield the dotted key of each setting, for each kind that has it."""
+    """Yield the dotted key of each setting, once for each kind that has it."""
     for name, field in extend_fully(section).model_fields.items():
         if sections := _sections_of(field):
             for each in sections:
@@ -176,7 +176,7 @@ def _kinds_of(field: FieldInfo) -> Kinds | None:
 
 
 def _sections_of(field: FieldInfo) -> list[type[Section]]:
-    """Return the classes of a section: one for each kind, or just one; none for other settings."""
+    """Return a section's classes, one for each kind or just one; [] for other settings."""
     if kinds := _kinds_of(field):
         return [section for name in kinds.names() if (section := kinds.find(name))]
     choices = get_args(field.annotation)

@@ -18,7 +18,7 @@ from transformer_cli.config.validation import validate_as
 
 SET = "--set"  # the place of a setting from the command line starts with this
 MAX_YAML_BYTES = 1 << 20
-"""A hundred times the size of our longest files; parsing so much YAML takes seconds."""
+"""Maximum bytes of a file: a hundred times our longest one; parsing so much takes seconds."""
 
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
@@ -30,14 +30,14 @@ def load_settings(path: Path, overrides: Sequence[str] = ()) -> tuple[Config, tr
     """Read a YAML file, apply the command line's changes, and check every key and value.
 
     Each of ``overrides`` is KEY=VALUE, with VALUE in YAML; it may add keys and replace sections.
-    Return the settings and the tree that they were read from, which has their places.
+    Return the settings and the tree that they were read from, which says where each was set.
     """
     root = reduce(_override, overrides, read_settings(path))
     return check_settings(root), root
 
 
 def read_settings(path: Path) -> tree.Node:
-    """Read a YAML file's settings on top of its base's, and so on."""
+    """Read a YAML file's settings, merged into the settings of its base, and so on."""
     files = [settings for _, settings in _read_chain(path)]
     return reduce(merge, reversed(files))
 
@@ -50,8 +50,8 @@ def list_base_files(path: Path) -> list[Path]:
 def check_settings(root: tree.Node) -> Config:
     """Return a tree as a ``Config``; raise ConfigError if a path starts from the wrong directory.
 
-    ``base`` starts from the directory of its file, all other paths from the working directory. A
-    path that exists only from the directory of its file is an error.
+    ``base`` is relative to the directory of its file; all other paths are relative to the working
+    directory. A path that exists only relative to the directory of its file is an error.
     """
     config = validate_as(Config, root)
     for keys, path in tree.iter_leaves(config.model_dump(), into_lists=True):
@@ -68,7 +68,7 @@ def check_settings(root: tree.Node) -> Config:
 
 
 def _read_chain(path: Path) -> Iterator[tuple[Path, tree.Node]]:
-    """Read a file, its base, and so on; the trees no longer have the key ``base``."""
+    """Yield a file, its base, and so on, each with its settings except ``base``."""
     file: Path | None = path
     seen: set[Path] = set()
     while file is not None:
@@ -147,11 +147,11 @@ def _find_similar(path: Path) -> str | None:
 
 
 def merge(old: tree.Node, new: tree.Node, keeps_rest: bool = True) -> tree.Node:
-    """Return the settings of ``new``, which remember the settings of ``old`` that they replace.
+    """Merge ``new`` into ``old``; new nodes remember the nodes that they replace.
 
     Sections are merged key by key; with ``keeps_rest``, keys that ``new`` leaves out stay. Anything
-    else is replaced. So is a section of another ``kind``: the old kind's keys would mean nothing to
-    the new kind.
+    else is replaced. So is a section if its ``kind`` changes, because the old kind's keys would
+    mean nothing to the new kind.
     """
     if not isinstance(old.value, dict) or not isinstance(new.value, dict):
         return tree.Node(new.value, new.place, replaced=old)
@@ -184,7 +184,7 @@ def _override(root: tree.Node, override: str) -> tree.Node:
 
 
 def set_node(root: tree.Node, keys: Sequence[str], new: tree.Node, depth: int = 0) -> tree.Node:
-    """Return the settings with ``new`` at a path, added or in place of a setting or section."""
+    """Return the settings with ``new`` at the path ``keys``, added or replacing what is there."""
     if not isinstance(root.value, dict):
         problem = f"is {tree.describe_value(root.value)} and has no keys to set"
         raise tree.setting_error(new.place, tuple(keys[:depth]), problem)
@@ -197,7 +197,7 @@ def set_node(root: tree.Node, keys: Sequence[str], new: tree.Node, depth: int = 
 
 
 def dump_config(config: Config) -> str:
-    """Return the YAML text that a run records: all keys of the core, at defaults or not.
+    """Return the YAML text that a run records: all keys of the core, even those at defaults.
 
     Keys that extensions add are left out at their defaults.
     """
@@ -210,7 +210,7 @@ def dump_settings(settings: object) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes text that our reader, unlike YAML 1.1, would not read as text."""
+    """A YAML dumper that quotes text if our reader would otherwise not read it as text."""
 
     def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
         if kind is yaml.ScalarNode and implicit == (True, False):  # a scalar without quotes

@@ -3,17 +3,17 @@
 A checkpoint is a directory ``step-00001200`` that holds
 
 - ``model.safetensors``: the weights, or their moving average if the run has one,
-- ``optimizer.safetensors``: the optimizer's state by weight; with a moving average, also the
-  weights,
-- ``manifest.json``: the format, the tokenizer's fingerprint, and the SHA-256 of these files,
+- ``optimizer.safetensors``: the optimizer's state for each weight; with a moving average, also
+  the weights themselves,
+- ``manifest.json``: the format, the tokenizer's fingerprint, and the SHA-256 of the files above,
 - ``state.json``: ``TrainingState``, the position in the training and its validation scores.
 
 The directory ``average`` holds averaged weights in the same format, without
 ``optimizer.safetensors``: it can translate, but training cannot resume from it.
 
-A single rename makes each directory appear, complete. A step is saved before its validation, with
+A single rename makes each directory appear complete. A step is saved before its validation, with
 ``unvalidated`` in its state; the state is replaced after the validation. The names show which
-checkpoint is the last one, and its state says which one is the best. No other file repeats this.
+checkpoint is the last one, and its state says which one is the best. No other file records this.
 """
 
 import re
@@ -79,7 +79,7 @@ class TrainingState(BaseModel):
     seconds: FiniteFloat = 0.0  # time spent training, in all sessions
     unvalidated: bool = False  # whether the step still has to be validated
     rank: FiniteFloat | None = None
-    """The step's ``Validation.rank``: a score, or the negative loss; None: it was not validated."""
+    """The step's ``Validation.rank``: a score, or the negative loss; None if not validated."""
     best_step: NonNegativeInt | None = None
     best_rank: float = -1.0  # of the best validation
     best_loss: float = 0.0
@@ -87,7 +87,7 @@ class TrainingState(BaseModel):
     averaged: list[str] = []  # paths of the checkpoints whose mean this one is
 
     def add_validation(self, step: int, rank: float, loss: float) -> bool:
-        """Add a validation; return whether it is the best: by highest rank, then lowest loss."""
+        """Add a validation; return whether it is the best so far by rank, or by loss in a tie."""
         self.rank = rank
         is_best = self.best_step is None or (rank, -loss) > (self.best_rank, -self.best_loss)
         if is_best:
@@ -96,12 +96,12 @@ class TrainingState(BaseModel):
         return is_best
 
     def is_final(self, training: TrainingConfig) -> bool:
-        """Return whether the training has no step and no validation left."""
+        """Return whether the training has no steps or validations left."""
         is_trained = self._has_all_steps(training) or self._is_out_of_patience(training)
         return is_trained and not self.unvalidated
 
     def describe_early_end(self, training: TrainingConfig) -> str:
-        """Return why training ended before its last step, as the end of a message, or ''."""
+        """Return the end of a message that says why training ended early, or '' if it did not."""
         if self._has_all_steps(training) or not self._is_out_of_patience(training):
             return ""
         count = self.bad_validations
@@ -148,7 +148,7 @@ class Checkpoint:
         self.load_state()
 
     def load_weights(self) -> "dict[str, Tensor]":
-        """Return the model's weights by name, on the CPU; raise CheckpointError if not finite."""
+        """Return the model's weights on the CPU, keyed by name; CheckpointError if not finite."""
         weights = self._load_tensors(MODEL)
         for name, weight in weights.items():
             numbers = weight.float()
@@ -161,7 +161,7 @@ class Checkpoint:
         return weights
 
     def load_optimizer(self) -> "dict[str, Tensor]":
-        """Return the optimizer state by name, on the CPU; see ``Optimizer.state``."""
+        """Return the optimizer state on the CPU, keyed by name; see ``Optimizer.state``."""
         return self._load_tensors(OPTIMIZER)
 
     def load_state(self) -> TrainingState:
@@ -198,7 +198,7 @@ class Checkpoint:
 
 
 def read_manifest(path: Path) -> CheckpointManifest:
-    """Return the verified manifest of the checkpoint ``path``."""
+    """Read and verify the manifest of the checkpoint at ``path``."""
     file = path / MANIFEST
     if not file.is_file():
         raise DamagedCheckpointError(f"{file}: missing; is this a checkpoint directory?")
@@ -279,18 +279,18 @@ def _write_error(path: Path, error: Exception) -> CheckpointError:
 
 
 def checkpoint_path(directory: Path, step: int) -> Path:
-    """Return the path of the checkpoint of a step."""
+    """Return the path of the checkpoint for a step."""
     return directory / f"step-{step:08d}"
 
 
 def parse_step(path: Path) -> int | None:
-    """Return the step in a checkpoint's name; None if it is not a checkpoint of a step."""
+    """Return the step in a checkpoint's name, or None if the name has no step."""
     match = _NAME.fullmatch(path.name)
     return int(match[1]) if match else None
 
 
 def list_checkpoints(directory: Path) -> list[Path]:
-    """Return the checkpoints of steps in ``directory``, oldest first."""
+    """Return the paths of all step checkpoints in ``directory``, oldest first."""
     if not directory.is_dir():
         return []
     steps = {parse_step(path): path for path in directory.iterdir()}
@@ -298,9 +298,9 @@ def list_checkpoints(directory: Path) -> list[Path]:
 
 
 def open_newest_intact(directory: Path, tokenizer: str) -> Checkpoint | None:
-    """Open the newest intact checkpoint; None: there are no checkpoints.
+    """Open the newest intact checkpoint; return None if there are no checkpoints.
 
-    Rename newer checkpoints, which are damaged, and log this. Raise CheckpointError if none is
+    Rename all newer ones, which are damaged, and log this. Raise CheckpointError if none is
     intact.
     """
     damaged: dict[Path, str] = {}
@@ -329,7 +329,7 @@ def open_newest_intact(directory: Path, tokenizer: str) -> Checkpoint | None:
 
 
 def find_checkpoint(directory: Path, which: str) -> Path:
-    """Return the path of a checkpoint: 'best', 'last', 'average', a name, or a path."""
+    """Return the path of a checkpoint, given 'best', 'last', 'average', a name or a path."""
     if which not in ("best", "last"):
         path = directory / which if (directory / which).is_dir() else Path(which)
         if which == AVERAGE and path.parent != directory:

@@ -30,10 +30,10 @@ from transformer_cli.runs.checkpoint import Checkpoint, list_checkpoints
 
 CONFIG, MARK, LOCK, CHECKPOINTS = "config.yaml", "run.json", ".lock", "checkpoints"
 
-# Files that extensions write, by name. Their facts may be "configuration" (training only reads it),
-# "unlocked" and "inherited".
+# Files that extensions write, keyed by name. Their facts may be "configuration" (training only
+# reads the file), "unlocked" and "inherited".
 _ADDED = {name: entry.facts for name, entry in registry.entries("run file").items()}
-# Data that can be made again: directories, and the names of their files. Nothing else is deleted.
+# Data that can be made again: directories, and patterns of file names. Nothing else is deleted.
 _DATA = {
     "tokenizer": r"tokenizer\.json|(src|tgt|joint)\.(vocab\.txt|model|tokenizer\.json)",
     "encoded": r"ids|pages|store\.json",
@@ -43,9 +43,9 @@ LOCKED = (
     *(MARK, LOCK, CONFIG, "metrics.jsonl", CHECKPOINTS, *_DATA),
     *(name for name, facts in _ADDED.items() if "unlocked" not in facts),
 )
-"""Everything that processes write while they hold the lock."""
+"""The names of everything that is written only by a process that holds the lock."""
 UNLOCKED = tuple(name for name, facts in _ADDED.items() if "unlocked" in facts)
-"""Everything that other processes write; they replace whatever is there."""
+"""The names of everything that processes write without the lock, replacing what is there."""
 INHERITED = tuple(name for name, facts in _ADDED.items() if "inherited" in facts)
 """The JSON records that a run copies from the run that its ``init`` names."""
 # The files of a process that died before it wrote the mark.
@@ -57,7 +57,7 @@ _MOST_NAMED = 10
 
 @dataclass(unsafe_hash=True)
 class RunDirectory:
-    """The paths of one run; creating this object touches no file."""
+    """The paths of one run; creating this object reads and writes no files."""
 
     path: Path
 
@@ -79,12 +79,12 @@ class RunDirectory:
 
     @property
     def text_place(self) -> Path | None:
-        """The directory with the run's own text; None: it has none."""
+        """The directory with the run's own text, or None if it has no text."""
         return self.corpus if self.corpus.is_dir() else None
 
     @property
     def exported(self) -> "ExportedModel | None":
-        """The exported model in this directory; None: this is a run, or neither."""
+        """The exported model in this directory, or None if this is a run or something else."""
         if self.config.is_file():
             return None
         for entry in registry.entries("exported model").values():
@@ -94,7 +94,7 @@ class RunDirectory:
 
     @property
     def only_engine(self) -> registry.Entry | None:
-        """The only search engine that this model is exported for; None: it is not such a model."""
+        """The engine of a model that is exported for just one search engine; None for others."""
         engines = registry.entries("engine").values()
         return next((each for each in engines if (self.path / each.facts["mark"]).is_file()), None)
 
@@ -135,7 +135,7 @@ class RunDirectory:
         return f"{what}; make one with: transformer-cli train CONFIG"
 
     def check_is_run_or_empty(self) -> None:
-        """Check that the directory holds a run or nothing."""
+        """Raise an error unless the directory holds a run, is empty, or does not exist yet."""
         self.check_not_exported()
         # Links in an untrusted directory could make us change any file.
         check_no_links(self.path, LOCKED)
@@ -167,7 +167,7 @@ class RunDirectory:
 
 
 class ExportedModel(Protocol):
-    """A directory that is not a run, but has the weights and settings of one."""
+    """A directory that is not a run, but has the weights and settings of a run."""
 
     record: Path
     """The file that records the SHA-256 of the weights."""
@@ -180,7 +180,7 @@ class ExportedModel(Protocol):
 
 
 def write_mark(run: Path, config: Config | None = None) -> None:
-    """Mark a directory as a run, unless it is marked; record the extensions it needs."""
+    """Mark a directory as a run unless it is already marked; record the extensions it needs."""
     needed = [] if config is None else sorted(find_owners(config))
     if not is_run(run) or _read_needed(run) != needed:
         mark = {"format": _FORMAT, "program": "transformer-cli", "version": __version__}
@@ -196,7 +196,7 @@ def _read_needed(run: Path) -> list[str]:
 
 
 def is_run(run: Path) -> bool:
-    """Return whether a directory is marked as a run."""
+    """Return whether a directory is marked as a run; raise RunError if the mark is not usable."""
     path = run / MARK
     if not path.exists():
         return False
@@ -216,7 +216,7 @@ def is_run(run: Path) -> bool:
 
 
 def check_config_files(run: Path, files: Sequence[Path]) -> None:
-    """Check that the run will not overwrite any of its config files, except its own record."""
+    """Raise ConfigError if the run would overwrite one of ``files``, except its own record."""
     directory = run.resolve()
     read = {name for name, facts in _ADDED.items() if "configuration" in facts}
     written = [directory / name for name in (*LOCKED, *UNLOCKED) if name not in read]
@@ -231,9 +231,9 @@ def check_config_files(run: Path, files: Sequence[Path]) -> None:
 
 
 def check_outside_runs(path: Path, option: str, read: Iterable[Path] = ()) -> None:
-    """Raise UsageError if ``path``, which ``option`` names, is in a run, or in one of ``read``.
+    """Raise UsageError if ``path``, the value of ``option``, is in a run or in any of ``read``.
 
-    It could overwrite a file of the run, or later be taken for one.
+    It could overwrite a file of the run, or later be mistaken for one.
     """
     runs = map(RunDirectory, read)  # if one is not a run, that is an error later
     models = {
@@ -258,7 +258,7 @@ _RETRY_SECONDS = 0.2
 
 
 def check_unlocked(run: RunDirectory) -> None:
-    """Check, before long work and without writing, that no other process writes to ``run``.
+    """Check, before long work and without writing, that no other process has locked ``run``.
 
     If there are several ranks, only the main process may call it, because it locks the directory.
     """
@@ -281,10 +281,10 @@ def lock_run(run: RunDirectory) -> Iterator[None]:
 
 @contextmanager
 def lock_directory(path: Path, patience: float = _RETRY_SECONDS) -> Iterator[int]:
-    """Lock a directory while the block runs; create it if needed; wait ``patience`` seconds.
+    """Create a directory if needed, and lock it for the block; wait up to ``patience`` seconds.
 
-    Yield the lock's descriptor: a process that has it open holds the lock, too. The operating
-    system releases the lock however the process ends. The file stays, and names the last holder.
+    Yield the lock's descriptor; a process with it open holds the lock, too. The operating system
+    releases the lock however the process ends. The lock file stays, and names its last holder.
     """
     lock = path / LOCK
     while True:
@@ -308,7 +308,7 @@ def lock_directory(path: Path, patience: float = _RETRY_SECONDS) -> Iterator[int
 
 
 def _lock(path: Path, file: BinaryIO, patience: float) -> None:
-    # A check may hold it, or a child of a killed process.
+    # Another check, or a child of a killed process, may hold the lock for a moment.
     deadline = time.monotonic() + patience
     try:
         while not lock_descriptor(file.fileno(), blocking=False):

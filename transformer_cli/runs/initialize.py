@@ -34,7 +34,7 @@ _SHAPES_DATA = ("data.", "tokenizer.", "init")
 
 @contextmanager
 def begin_run(run: RunDirectory, config: Config, overwrite: bool) -> Iterator[None]:
-    """Lock and initialize a run while the block runs.
+    """Initialize a run, and keep it locked while the block runs.
 
     With ``overwrite``, a run that has checkpoints is renamed, and this is logged; the data of a run
     without checkpoints is made again. A run that has checkpoints keeps the record of its earlier
@@ -71,7 +71,7 @@ def _record(run: RunDirectory, config: Config) -> None:
 
 
 def _inherit(run: RunDirectory, config: Config) -> None:
-    """Copy the records about the weights of the run that ``init`` names, as it may be deleted."""
+    """Copy the records about the weights from the run in ``init``, because it may be deleted."""
     for name in INHERITED:
         (run.path / name).unlink(missing_ok=True)
         record = None if config.init is None else read_json(config.init / name)
@@ -82,8 +82,8 @@ def _inherit(run: RunDirectory, config: Config) -> None:
 def rename_run(run: RunDirectory) -> Path | None:
     """Rename a run to NAME.DATE, so that another can start in its place; return the new path.
 
-    None: it has no checkpoint, so everything in it can be made again. Nothing is deleted, and
-    nothing is ever moved back: that is up to the user.
+    Return None if it has no checkpoint, so that everything in it can be made again. Nothing is
+    deleted or ever moved back; that is up to the user.
     """
     run.check_is_run_or_empty()
     if not (run.checkpoints.is_dir() and any(run.checkpoints.iterdir())):
@@ -162,13 +162,13 @@ def check_resumable(run: RunDirectory, config: Config) -> None:
 
 
 def describe_refused(run: RunDirectory, config: Config) -> str:
-    """Return which settings differ from the run's but must not; '': it can be resumed."""
+    """Return which settings differ from the run's but must not; '' if it can be resumed."""
     changed = _fixed_differences(run, config) if run.has_checkpoints else []
     return f"trained with other settings ({'; '.join(map(str, changed))})" if changed else ""
 
 
 def is_data_outdated(run: RunDirectory, config: Config) -> bool:
-    """Return whether tokenizers and encoded text have other settings and must be made again.
+    """Return whether tokenizers and encoded text must be made again, as their settings changed.
 
     This is only possible before the first checkpoint.
     """
@@ -207,7 +207,7 @@ def _is_there(path: Path) -> bool:
 
 
 def load_newest_state(run: RunDirectory) -> TrainingState | None:
-    """Return the state of a run's newest checkpoint; None: there is none, or it is damaged."""
+    """Return the state of a run's newest checkpoint; None if it does not exist or is damaged."""
     checkpoints = list_checkpoints(run.checkpoints)
     try:
         return Checkpoint.open(checkpoints[-1]).load_state() if checkpoints else None

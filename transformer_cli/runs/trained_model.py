@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OpenedModel:
-    """A trained model without its weights; torch takes a second to load them."""
+    """A trained model whose weights are not loaded: that needs torch, which takes a second."""
 
     config: Config
     tokenizers: Tokenizers
@@ -40,7 +40,7 @@ class TrainedModel:
 
 
 def load_trained_model(run: RunDirectory, checkpoint: str) -> TrainedModel:
-    """Load an exported model, or a run's checkpoint; see ``find_checkpoint`` for its names."""
+    """Load an exported model, or a run's checkpoint; ``find_checkpoint`` says how to name it."""
     return load_weights_of(open_trained_model(run, checkpoint))
 
 

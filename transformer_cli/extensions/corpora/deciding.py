@@ -94,7 +94,7 @@ def decide(
 def draw(
     split: SplitConfig, may_hold_out: np.ndarray, sides: Sequence[np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the indices of held-out pairs, test first, and a mask of pairs sharing a side with them.
+    """Return the indices of held-out pairs, test first, and a mask of pairs that share their sides.
 
     Args:
         split: how many pairs to hold out; fewer are returned if there are not enough.

@@ -27,7 +27,7 @@ from transformer_cli.text.protocol import Tokenizers
 
 @dataclass(frozen=True)
 class TrainingMix:
-    """The weights and tags of the training sources, in the order in which their pairs are stored."""
+    """The weights and tags of the training sources, in the order in which pairs are stored."""
 
     sizes: tuple[int, ...]
     """How many pairs of each source have text on both sides."""
@@ -39,12 +39,12 @@ class TrainingMix:
     """Rows for the training summary, each with a name and a value."""
 
     def scale_last(self, count: int, factor: float) -> "TrainingMix":
-        """Return the mix with the weights of the last ``count`` sources multiplied by ``factor``."""
+        """Return a copy with the weights of the last ``count`` sources multiplied by ``factor``."""
         scaled = (weight * factor for weight in self.weights[-count:])
         return replace(self, weights=(*self.weights[:-count], *scaled))
 
     def sources_of(self, pairs: np.ndarray) -> np.ndarray:
-        """Return the index of each pair's data source; ``pairs`` are indices into the whole text."""
+        """Return the index of each pair's data source; ``pairs`` are indices in the whole text."""
         return np.searchsorted(np.cumsum(self.sizes, dtype=np.int64), pairs, side="right")
 
     def count_tags(self, pairs: np.ndarray) -> np.ndarray:
@@ -53,7 +53,7 @@ class TrainingMix:
         return np.take(has_tag, self.sources_of(pairs))
 
     def add_tags(self, text: EncodedText, pairs: np.ndarray) -> EncodedText:
-        """Return ``text`` with tags before its source sentences; ``pairs`` has its pairs' indices."""
+        """Return ``text``, whose pairs have the indices ``pairs``, with tags on source sentences."""
         counts = self.count_tags(pairs)
         if not counts.any():
             return text
@@ -144,7 +144,7 @@ class _Share:
     """How many pairs are drawn per epoch."""
 
     def pick(self, shift: int) -> np.ndarray:
-        """Return an epoch's pairs; over all shifts below 2^20, every pair is picked equally often."""
+        """Return an epoch's pairs; over all shifts below 2^20, all pairs are picked as often."""
         steps = np.arange(self.count, dtype=np.int64) * _STEPS + shift
         return np.take(self.pairs, steps * len(self.pairs) // (self.count * _STEPS))
 

@@ -24,7 +24,7 @@ MAX_BAD_UNITS = 0.01
 
 @dataclass(frozen=True)
 class TextReader(ParallelFiles):
-    """Two aligned text files. A damaged line is an error, as dropping it would lose the other side."""
+    """Two aligned text files. A damaged line is an error, as dropping it would lose the pair."""
 
     bad: BadUnits = field(default_factory=BadUnits, compare=False)
 

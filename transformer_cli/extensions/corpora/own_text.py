@@ -26,7 +26,7 @@ _SHARE_HELD_OUT = 20
 
 
 def read_languages(src_lang: str, tgt_lang: str) -> tuple[str, str]:
-    """Return both codes in their usual form; raise UsageError if one is invalid or both are equal."""
+    """Return both codes in their usual form; raise UsageError if they are invalid or equal."""
     names = normalize_language(src_lang), normalize_language(tgt_lang)
     for option, given, name in zip(_LANGUAGE_OPTIONS, (src_lang, tgt_lang), names, strict=True):
         if name is None:

@@ -135,7 +135,7 @@ def given_sources(data: CorpusData) -> dict[str, SourceConfig]:
 def find_text_files(
     data: CorpusData,
 ) -> tuple[dict[str, ParallelFiles], dict[str, ParallelFiles]]:
-    """Return the aligned text files among the training sources, and among the splits' own sources."""
+    """Return the aligned text files among the training sources, and among splits' own sources."""
     training = {f"data.sources[{n}]": source for n, source in enumerate(data.sources)}
     of_training, of_given = (
         {

@@ -199,7 +199,7 @@ class SplitCheck:
         return self._rules.columns()[names.index("duplicates")]
 
     def find(self, shows_lines: bool) -> Iterator[Finding]:
-        """Yield the findings; they show lines if ``shows_lines`` is true, else files and numbers."""
+        """Yield the findings, showing lines if ``shows_lines`` is true, else files and numbers."""
         faults = list(self._find_faults())
         indices = {index for *_, mask, _ in faults for index in _first(mask)}
         shows_lines = shows_lines or not isinstance(self._source, ParallelFiles)

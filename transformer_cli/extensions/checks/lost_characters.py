@@ -35,7 +35,7 @@ def describe_lost_characters(
 
 
 def _contexts(lines: Iterable[str]) -> dict[str, str]:
-    """Map each character that is neither ASCII nor whitespace to its first occurrence in context."""
+    """Map each character that is neither ASCII nor whitespace to the text around it."""
     found: dict[str, str] = {}
     for line in lines:
         if not line.isascii():

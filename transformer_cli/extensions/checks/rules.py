@@ -76,7 +76,7 @@ class PairFilter(_Filter):
     """A filter that judges each pair by itself."""
 
     rejects: Callable[[str, str], bool | str]
-    """(source, target) -> whether the filter rejects the pair, or a fault's description, else ''."""
+    """(source, target) -> whether to reject the pair, or a description of the fault, '' if none."""
     known: ClassVar = np.bool_
     """The type of the value that the filter records for each pair."""
 
@@ -205,7 +205,7 @@ def _differ_in_markup(src: str, tgt: str) -> bool:
 
 
 def _kept(placeholder: str) -> str | None:
-    """Return the part of a placeholder that a translation keeps: not its position or link target."""
+    """Return the part of a placeholder that a translation keeps: not its position or link."""
     if placeholder.startswith("%"):
         if not placeholder[-1].isalpha():
             return None if placeholder == "%%" else placeholder
@@ -261,7 +261,7 @@ def _load_identifier() -> "LanguageIdentifier":
 class _LanguageCheck:
     """A check for lines that are almost certainly in another language.
 
-    The model tests for all its languages: if limited to two, it would take any third for one of them.
+    The model considers all its languages: limited to two, it would take a third for one of them.
     """
 
     def __init__(self, language: str, skip_short: bool) -> None:

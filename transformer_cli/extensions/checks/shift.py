@@ -44,7 +44,7 @@ class Shift:
     margin: int
 
     def describe(self, pairs: int) -> str:
-        """Return a message with the line range and the likely cause; the split has ``pairs`` pairs."""
+        """Return a message with the lines and the likely cause; the split has ``pairs`` pairs."""
         begin = f"about line {self.first + 1:,}" if self.first else "line 1"
         end = "on" if self.end == pairs else f"to about line {self.end:,}"
         accuracy = f" (± {self.margin:,})" if self.first or self.end < pairs else ""
@@ -101,7 +101,7 @@ class ShiftCheck:
         return np.add.reduceat(terms, starts)
 
     def _evidence(self) -> np.ndarray:
-        """Return how much better target line n + offset fits than line n; float64 [line, offset]."""
+        """Return how much better target line n + offset fits than line n: float64 [n, offset]."""
         src, tgt = np.log(np.array(self._lengths) + _SMOOTHING).T
         src = src - np.median(src - tgt)
         inner = range(_REACH, len(src) - _REACH)

@@ -53,7 +53,7 @@ class TrainingMix:
         return np.take(has_tag, self.sources_of(pairs))
 
     def add_tags(self, text: EncodedText, pairs: np.ndarray) -> EncodedText:
-        """Return ``text``, whose pairs have the indices ``pairs``, with tags on source sentences."""
+        """Return ``text`` with tags before its source sentences; ``pairs`` has each pair's index."""
         counts = self.count_tags(pairs)
         if not counts.any():
             return text

@@ -53,7 +53,7 @@ class TrainingMix:
         return np.take(has_tag, self.sources_of(pairs))
 
     def add_tags(self, text: EncodedText, pairs: np.ndarray) -> EncodedText:
-        """Return ``text`` with tags before its source sentences; ``pairs`` has each pair's index."""
+        """Return ``text`` with its source sentences tagged; ``pairs`` has its pairs' indices."""
         counts = self.count_tags(pairs)
         if not counts.any():
             return text

@@ -12,7 +12,7 @@ from transformer_cli.training.optimizer import Optimizer
 
 
 class InitialShare(Optimizer):
-    """An optimizer that averages the trained weights with a share, ``init_share``, of initial ones."""
+    """An optimizer that averages trained and initial weights; ``init_share`` weights the latter."""
 
     def __init__(
         self, model: Transformer, eval_model: Transformer, config: TrainingConfig, ranks: Ranks

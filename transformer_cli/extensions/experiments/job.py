@@ -34,7 +34,7 @@ class Job:
     inputs: Callable[[], Mapping[str, str]] = dict
     """Returns what the outputs depend on, keyed by name; called when all needed jobs are done."""
     outputs: Callable[[], Sequence[Path]] | None = None
-    """Returns the files whose checksums to record at the end; None: no record; it trains ``run``."""
+    """Returns the files whose checksums are recorded; None: the job trains ``run``, no record."""
     command: Sequence[str] = ()  # arguments of transformer-cli; none: ``prepare`` does everything
     needs: Sequence[str] = ()  # names of jobs that must be done first
     stdout: Path | None = None  # the file for the command's output
@@ -101,7 +101,7 @@ class JobDirectory:
             raise self._refusal(f"{how}; resume it with that precision, or")
 
     def create(self, precision: str, **values: object) -> None:
-        """Create the directory if needed, and write its mark; raise the same errors as ``check``."""
+        """Create the directory if needed, and write its mark; raise errors as ``check`` does."""
         self.check(precision)
         try:
             self.path.mkdir(parents=True, exist_ok=True)

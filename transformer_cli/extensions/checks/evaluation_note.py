@@ -38,7 +38,7 @@ class SeenNotes(Notes):
         return {"seen": {**self._seen.report(), "rest": self._score(rest) if is_part else None}}
 
     def _score(self, numbers: Sequence[int]) -> dict[str, Any]:
-        """Return how many pairs these indices name, and the scores of these pairs."""
+        """Return the number and the scores of the pairs with these indices."""
         sides = (self._hypotheses, self._scored.pairs.tgt)
         translated, references = ([side[number] for number in numbers] for side in sides)
         found = {

@@ -1,7 +1,7 @@
 """The report of ``check``: findings of the text audit, and faulty pairs in each split.
 
-The text is read once to find faults, once by the audit, and again if lines are shown. It takes
-about 20 bytes of memory per pair: a digest, a length ratio and flags.
+The text is read once to find faults, once by the audit, and again if lines are shown. About 20
+bytes per pair are kept in memory: a digest, a length ratio and flags.
 """
 
 import sys
@@ -135,7 +135,7 @@ def check_corpus(config: Config) -> CorpusReport:
 def _open_scored(
     data: DataConfig, place: Path, unavailable: list[str]
 ) -> Iterator[tuple[str, PairSource]]:
-    """Yield the val and test splits; for tests that cannot be opened, extend ``unavailable``."""
+    """Yield the val and test splits; add a message to ``unavailable`` for each unusable test."""
     _, val, *tests = open_kind(data).split_names()
     yield val, open_split(data, val, place)
     for name in tests:

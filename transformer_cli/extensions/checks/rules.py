@@ -378,7 +378,7 @@ FILTER_NAMES = tuple(rule.name for rule in _RULES)
 
 
 class FilterPass:
-    """A pass of pairs through filters, which records what each filter needs to know of each pair.
+    """A pass of pairs through filters, which records what each filter needs to know about them.
 
     If a filter certainly rejects a pair, the filters after it do not see the pair. The record takes
     at most 8 bytes per pair and filter: a flag, a measure or a digest.
@@ -404,7 +404,7 @@ class FilterPass:
         """For each filter, the faults of the first few pairs that it rejects, keyed by index."""
 
     def add(self, pairs: Pairs) -> list[bool]:
-        """Look at more pairs; return, for each, whether it is certainly rejected."""
+        """Look at more pairs; return, for each, whether no more filters need to see it."""
         is_done = [False] * len(pairs)
         for place, filter_ in enumerate(self.filters):
             # Repeat filters need all pairs, as other sources may repeat them.

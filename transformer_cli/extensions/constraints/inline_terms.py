@@ -1,6 +1,6 @@
 """Terms in training: replace some words of a source sentence with their target-side translation.
 
-This teaches a model to use given terms (Dinu et al. 2019). They stand between marks: 'Ein ⟨term⟩
+This teaches a model to use given terms (Dinu et al. 2019). Terms stand between marks: 'Ein ⟨term⟩
 package ⟨end⟩ fehlt'. The original source words are left out, because a model that sees them would
 translate them as usual. To find which words correspond, the tokens of each pair are aligned, with
 token translation probabilities learned by IBM model 1 (Brown et al. 1993) in both directions.
@@ -56,7 +56,7 @@ class InlineTerms:
     def _put_terms(
         self, src: np.ndarray, tgt: np.ndarray, random: np.random.Generator
     ) -> list[int]:
-        """Replace up to three phrases of a source sentence with their translations in marks."""
+        """Replace up to three phrases of a source sentence with their translations and marks."""
         phrases: list[tuple[slice, slice]] = []
         most = int(random.integers(1, _MOST_TERMS + 1))
         for own, translation in self.find_phrases(src, tgt, random):
@@ -229,7 +229,7 @@ class Lexicon:
 
 
 def sample_pairs(store: EncodedStore) -> EncodedText:
-    """Return the short pairs from evenly spaced pages; at most what a lexicon can learn from."""
+    """Return the short pairs from evenly spaced pages; no more than a lexicon can learn from."""
     places = 0.0
     for lengths in store.read_lengths():
         src, tgt = (np.minimum(side, _LONGEST).astype(float) for side in lengths)

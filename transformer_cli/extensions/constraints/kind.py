@@ -38,7 +38,7 @@ def make_record(
 
 
 class ReservedKind:
-    """The codec that adds the reserved tokens that a config needs to tokenizers."""
+    """The codec that adds to tokenizers the reserved tokens that a config needs."""
 
     def describe(self, config: Config) -> dict[str, Any]:
         sources = registry.entries("mixing").values()

@@ -7,7 +7,7 @@ from transformer_cli.extensions.verbatim.verbatim_parts import Group, find_verba
 
 
 def compare_placeholders(src: str, tgt: str, protect: Collection[Group]) -> str:
-    """Say how the target's placeholders differ from the source's, e.g. "without '%s', with '% s'".
+    """Describe how the placeholders of two lines differ, e.g. "without '%s', with '% s'".
 
     Return '' if they do not differ. A placeholder must occur equally often in both.
     """

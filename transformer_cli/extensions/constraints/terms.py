@@ -135,7 +135,7 @@ class TermList:
 
 
 def describe_kept(terms: int, lost: int) -> str:
-    """Say how many of a text's terms its translation keeps."""
+    """Return a message about how many of a text's terms its translation keeps."""
     return f"{terms - lost:,} of {terms:,} terms are kept, {1 - lost / terms:.1%}"
 
 

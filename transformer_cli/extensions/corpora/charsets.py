@@ -10,7 +10,7 @@ _UTF_16 = ("utf-16", "utf-16-le", "utf-16-be")
 def find_encoding(declared: str, utf16: bool = False) -> str | None:
     """Return Python's name for the encoding that a file declares; None if it cannot be used.
 
-    All returned encodings but UTF-16 decode ASCII bytes as ASCII, one at a time, in linear time.
+    Except for UTF-16, they all decode ASCII bytes as ASCII, one at a time, in linear time.
     ``utf16`` also allows UTF-16, which XML may declare; other UTF-16 text cannot declare it in
     ASCII. Readers drop a byte order mark, so for 'utf-8-sig' this returns 'utf-8'.
     """

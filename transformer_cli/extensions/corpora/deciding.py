@@ -59,7 +59,7 @@ def _build(names: tuple[str, ...], settings: FilterSettings) -> list[Filter]:
 
 
 def judge(filtering: Filtering, source: int, pairs: Pairs) -> list[np.ndarray]:
-    """Return an array of facts about the pairs for each filter, then one of digests per side."""
+    """Return one array of facts about the pairs per filter, then one of digests per side."""
     passed = FilterPass(filtering.filters, filtering.active[source])
     for batch in in_batches(pairs):
         passed.add(batch)
@@ -94,7 +94,7 @@ def decide(
 def draw(
     split: SplitConfig, may_hold_out: np.ndarray, sides: Sequence[np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the indices of held-out pairs, test first, and a mask of pairs that share their sides.
+    """Return the held-out pairs' indices (test first) and a mask of pairs sharing a side with them.
 
     Args:
         split: how many pairs to hold out; fewer are returned if there are not enough.

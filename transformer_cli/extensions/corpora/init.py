@@ -75,7 +75,7 @@ class TextOptions(ExtraOptions):
         return re.sub(r"(?<=.)\.ya?ml$", "", self.name)
 
     def pair(self, split: str, prefix: str = "") -> "corpus.ParallelFiles | None":
-        """Return a split's files from the options with this prefix; None if neither is given."""
+        """Return a split's files from two options with this prefix; None if neither is given."""
         src, tgt = getattr(self, f"{prefix}src"), getattr(self, f"{prefix}tgt")
         if src is None and tgt is None and prefix:
             return None

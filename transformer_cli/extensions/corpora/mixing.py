@@ -144,7 +144,7 @@ class _Share:
     """How many pairs are drawn per epoch."""
 
     def pick(self, shift: int) -> np.ndarray:
-        """Return an epoch's pairs; over all shifts below 2^20, all pairs are picked as often."""
+        """Return an epoch's pairs; over all shifts below 2^20, each is picked equally often."""
         steps = np.arange(self.count, dtype=np.int64) * _STEPS + shift
         return np.take(self.pairs, steps * len(self.pairs) // (self.count * _STEPS))
 
@@ -203,7 +203,7 @@ def mix_store(
     tokenizers: Tokenizers,
     store: EncodedStore,
 ) -> MixedStore | None:
-    """Return a store that applies the sources' weights and tags; None if no source has any."""
+    """Return a store that applies the sources' weights and tags; None if no source sets any."""
     data = config.data
     added = [(source.weight, source.tag) for source in added_sources(data).values()]
     if isinstance(data, CorpusData):
@@ -231,7 +231,7 @@ def mix_store(
 def _weigh_replay(
     replay: Replay, mix: TrainingMix, store: EncodedStore, max_length: int
 ) -> TrainingMix:
-    """Return the mix with weights that make replayed pairs ``replay.share`` of each epoch."""
+    """Reweight the mix so that replayed pairs make up a share ``replay.share`` of each epoch."""
     short = _count_short_pairs(mix, store, max_length)
     count = len(replay.sources)
     own, replayed = np.split(np.array(mix.weights) * short, [-count])

@@ -129,7 +129,7 @@ def _open_text_files(
 ) -> TextReader | TextFilesReader:
     """Pair up the source and target files in whose names the wildcards match the same text.
 
-    If there are no such files, as with 'de/*.de' and 'en/*.en', pair them up in sorted order.
+    If there are none, as when 'de/*' matches a.de and 'en/*' a.en, pair up all in sorted order.
     """
     src_files, tgt_files = map(find_files, (src, tgt), sums)
     of_src, of_tgt = _by_parts(src, src_files), _by_parts(tgt, tgt_files)

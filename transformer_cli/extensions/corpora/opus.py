@@ -74,7 +74,7 @@ def list_releases(src_lang: str, tgt_lang: str) -> list[Release]:
 
 
 def find_release(name: str, src_lang: str, tgt_lang: str) -> Release:
-    """Return the latest version of a corpus; raise CorpusError if OPUS lacks it or is down."""
+    """Return a corpus's latest version; raise CorpusError if OPUS lacks it or does not answer."""
     releases = list_releases(src_lang, tgt_lang)
     for release in releases:
         if name in (release.corpus, release.name):

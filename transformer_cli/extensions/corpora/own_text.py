@@ -76,7 +76,7 @@ def configure_own(
     directory: Path,
     name: str | None = None,
 ) -> NewConfig:
-    """Return the config for aligned text files; ``directory`` is where the config will be used.
+    """Return the config for aligned text files, with paths relative to ``directory``.
 
     ``texts`` has 'train', and may have 'val' and 'test'. Without 'val', the missing splits are
     held out from 'train'. The default for ``name`` is 'own' and the languages, e.g. 'own_de_en'.

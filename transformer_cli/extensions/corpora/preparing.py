@@ -234,7 +234,7 @@ def _decide(
     split: SplitConfig | None,
     may_hold_out: np.ndarray,
 ) -> np.ndarray:
-    """Return each pair's fate (int8): a split's number, or a higher one for why it is left out."""
+    """Return each pair's fate (int8): its split's number, or that of the reason to leave it out."""
     reasons = decide(filtering, columns, source_of)
     filters = filtering.filters
     kept = reasons < 0

@@ -174,7 +174,7 @@ def read_jsonl(file: BinaryIO, name: str) -> Numbered[dict[str, Any]]:
 def read_jsonl_table(
     file: BinaryIO, name: str, errors: DecodingErrors = "strict"
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the line number and object of each line of a file that will be written back.
+    """Yield each line's number and object, from a file whose objects will be written back.
 
     Numbers in objects become ``NumberLiteral``s. ``errors`` says how to decode invalid UTF-8.
 
@@ -345,7 +345,7 @@ def read_tsv(
 ) -> TsvTable:
     """Read a table, row by row.
 
-    ``columns`` are numbers from 1, or names; if there is a name, the first line is a header.
+    ``columns`` are numbers from 1, or names; if one is a name, the first line is a header.
 
     Raises:
         CorpusError: the header lacks a name or has it twice, or a number is below 1. Reading the

@@ -72,7 +72,7 @@ def fill_template(
 ) -> str:
     """Return the YAML config of an experiment whose training source has ``pairs`` pairs.
 
-    ``sources`` has the YAML of the source for ``train``, and may have ``val`` and ``test``.
+    ``sources`` has the YAML of the source for ``train``, and optionally ``val`` and ``test``.
     ``held_out`` says how many pairs to draw from ``train`` for ``val`` and ``test``.
     """
     src_lang, tgt_lang = languages

@@ -14,7 +14,7 @@ from transformer_cli.data.corpus import PairSource, hash_files, mtime_key_of
 from transformer_cli.text.lines import decode_line, without_byte_order_mark
 
 MAX_SIDE_CHARACTERS = 1 << 20
-"""The maximum length of a side. A longer one counts as damaged, and might not fit into memory."""
+"""The maximum characters of a side. A longer one counts as damaged, as it may not fit in memory."""
 
 # From this many units on, a pass is judged while it runs, to find a wrong file early.
 _ENOUGH_UNITS = 1000

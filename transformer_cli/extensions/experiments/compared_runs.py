@@ -155,7 +155,7 @@ def _find(path: Path) -> Iterator[tuple[Path, list[Path]]]:
 
 
 def _check_group(runs: Sequence[ComparedRun]) -> None:
-    """Check that runs form a group: only seeds differ, and all have finished if there are two."""
+    """Check that runs differ only in their seeds and, if there are several, have finished."""
     first = runs[0]
     for before, run in pairwise(runs):
         if before.config.seed == run.config.seed:
@@ -202,7 +202,7 @@ def _split_names(run: ComparedRun) -> list[str]:
 
 
 def _default_split(runs: Sequence[ComparedRun]) -> str:
-    """Return the name of the default split, or RUN:NAME if some runs are models without text."""
+    """Return the default split, as RUN:NAME if some runs are imported models without text."""
     with_text = [run for run in runs if _split_names(run)]
     first = (with_text or runs)[0]
     check_has_splits(

@@ -108,7 +108,7 @@ class DistillPlan:
         )
 
     def _find_needs(self, direction: Direction) -> list[str]:
-        """Return the names of the jobs that translation needs: the text, and teachers to train."""
+        """Return the names of the jobs that a direction needs: to write text and train teachers."""
         trained = [each.run for each in direction.teachers if each.file is not None]
         return [TEXT_JOB, *map(_training_name, trained)]
 

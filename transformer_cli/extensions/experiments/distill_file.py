@@ -1,4 +1,4 @@
-"""Reads a distillation's YAML file, and checks the files that it names."""
+"""Read a distillation's YAML file, and check the files that it names."""
 
 import os
 from collections.abc import Sequence

@@ -193,7 +193,7 @@ def next_run(old: Path) -> Path:
 
 
 def _draw_replay(old: PreparedData, wanted: int) -> Mapping[str | None, np.ndarray]:
-    """Draw old training pairs, keyed by tag, from each source in proportion to its epoch share."""
+    """Draw old training pairs to replay, keyed by tag; sources keep their share of an epoch."""
     mix = TrainingMix((len(old.texts.train),), (1.0,), (None,))
     if isinstance(old.pairs, MixedStore):
         mix = old.pairs.mix

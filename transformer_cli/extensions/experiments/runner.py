@@ -187,7 +187,7 @@ def run_jobs(
 
 
 def list_places(device: str, jobs: int) -> list[Mapping[str, str]]:
-    """Return environment variables for ``jobs`` jobs that give each one GPU if there are any."""
+    """Return the environment variables for each of ``jobs`` jobs; they assign it a GPU if any."""
     names: list[str] = []
     if jobs > 1 and device in ("auto", "cuda"):
         import torch

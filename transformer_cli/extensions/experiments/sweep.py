@@ -215,7 +215,7 @@ class SweepPlan:
             yield PointResult(point.name, len(done), count, known)
 
     def describe_rest(self, jobs: int) -> str:
-        """Say how many runs have finished and how much time is left; ``jobs`` train at a time."""
+        """Describe how many runs have finished, and the time left if ``jobs`` train at a time."""
         done = [run for run in self.runs if self.directory.seems_done(run.job)]
         text = f"{len(done)} of {len(self.runs)} runs"
         seconds = [_read_seconds(run.directory) for run in done]

@@ -71,7 +71,7 @@ def processes_sharing(device: torch.device, ranks: Ranks) -> int:
 
 
 def memory_of(device: torch.device) -> int:
-    """Return the bytes of memory of a GPU, or else what the machine or cgroup allows."""
+    """Return the memory in bytes of a GPU, else of the machine, or the cgroup's lower limit."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[1]
     # Use a list: most machines have no limit, and min() of a single number is an error.

@@ -23,7 +23,7 @@ _SMALL = 1 << 20
 
 
 class Preview(Observer):
-    """An observer that refuses training that does not fit into memory, and extends the summary."""
+    """An observer that refuses training that does not fit into memory, and adds summary rows."""
 
     def check(
         self,

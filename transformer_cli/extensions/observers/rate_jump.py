@@ -22,7 +22,7 @@ def describe_jump(old: Config, new: Config, step: int, steps_per_epoch: int) -> 
 def rate_jump(
     old: TrainingConfig, new: TrainingConfig, d_model: int, step: int, steps_per_epoch: int
 ) -> tuple[float, float] | None:
-    """Return the learning rates at ``step`` and the next step if a changed last step makes it jump.
+    """Return the learning rates at ``step`` and after it, if a changed last step makes them jump.
 
     Training has reached ``step`` with the ``old`` settings; ``new`` has the same schedule.
     """

@@ -67,12 +67,12 @@ class DoubtFinder:
 
 
 def is_copy(src: str, tgt: str) -> bool:
-    """Return whether the target equals the source, which is long enough to need translation."""
+    """Return whether the target equals the source and is long enough to need translation."""
     return src.strip() == tgt.strip() and not is_short(src)
 
 
 def is_short(line: str) -> bool:
-    """Return whether copying a line may be right, as it has few letters besides verbatim parts."""
+    """Return whether a line has so few letters outside verbatim parts that a copy may be right."""
     from transformer_cli.extensions.verbatim.verbatim_parts import without_verbatim  # rarely used
 
     return sum(map(str.isalpha, without_verbatim(line))) < MIN_TELLING_LETTERS

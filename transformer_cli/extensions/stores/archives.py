@@ -69,7 +69,7 @@ ZIP = ZipArchives()
 
 
 def find_archive(path: Path) -> Path | None:
-    """Return the zip archive that contains ``path`` or is it; None if there is none."""
+    """Return the zip archive that ``path`` names or leads into; None if there is none."""
     for place in reversed((path, *path.parents)):
         with suppress(OSError):
             if place.suffix.lower() == ".zip" and place.is_file():

@@ -99,7 +99,7 @@ def find(url: str, sha256: str | None = None) -> Path | None:
 
 
 class WebFiles(Objects):
-    """The location of web files; ``find`` fetches a file, ``open`` reads it from the server."""
+    """The location of web files; training text is fetched first, other text is streamed."""
 
     def find(self, path: Path, sha256: str | None = None) -> tuple[Path, ...]:
         url, name = _split(path)
@@ -214,7 +214,7 @@ def _download(url: str, sha256: str | None, place: Path, say: Say, advice: str) 
 
 @contextmanager
 def _closing(response: "Response") -> Iterator[None]:
-    """Close a response after the block, unless a thread may still read it and block closing."""
+    """Close a response at the end, unless a thread may still read it, as closing would hang."""
     try:
         yield
     except BaseException as error:
@@ -225,7 +225,7 @@ def _closing(response: "Response") -> Iterator[None]:
 
 
 def _goes_on(response: "Response", known: dict[str, str], have: int) -> bool:
-    """Return whether a response is the rest of the version whose first ``have`` bytes we have."""
+    """Return whether a response is the rest of the known version, after ``have`` bytes."""
     rest = f"bytes {have}-{int(known['size']) - 1}/{known['size']}"
     is_rest = response.status_code == 206 and response.headers.get("Content-Range") == rest
     return is_rest and _version(response) in ("", known["version"])

@@ -158,7 +158,7 @@ def _find_store(path: Path) -> tuple[Any, str]:
 
 @contextmanager
 def _naming_errors(path: Path) -> Iterator[None]:
-    """Turn any error of a store's library into an error of ours that names the object."""
+    """Turn any library error into a CorpusError or MissingExtraError that names the object."""
     try:
         yield
     except (CorpusError, MissingExtraError):
@@ -203,7 +203,7 @@ def call_in_time(seconds: float, call: Callable[..., T], *args: Any, **kwargs: A
 
 
 class SeekableReader(Reader):
-    """A wrapper of another library's open file that allows reading from any position."""
+    """A wrapper around another library's open file that can be read from any position."""
 
     def seekable(self) -> bool:
         return bool(self._file.seekable())

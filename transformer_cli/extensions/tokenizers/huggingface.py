@@ -37,7 +37,7 @@ _CHOICES = "*+?{|"
 
 
 class HuggingFaceTokenizer(Tokenizer):
-    """A tokenizer that splits lines into subwords with a tokenizer.json, first tried in a child.
+    """A tokenizer that uses a tokenizer.json, which is first tried out in a child process.
 
     The file's templates ([CLS], [SEP]), padding and truncation are ignored. Its normalizer may
     lowercase text too. TokenizerError is raised if the library cannot read or use the file.

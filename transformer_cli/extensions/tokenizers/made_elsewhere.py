@@ -95,7 +95,7 @@ class FilesManifest(TokenizerManifest):
         directory: Path,
         find_specials: Callable[[bytes, Path], SpecialIds],
     ) -> Self:
-        """Copy the files in ``config``, and return a manifest; ``find_specials`` checks each file."""
+        """Copy the files in ``config``, and return a manifest; ``find_specials`` opens each."""
         advice = "the config names it as its tokenizer's file"
         models = {side: read_file(path, advice) for side, path in config.files.items()}
         specials: dict[Side, Any] = {

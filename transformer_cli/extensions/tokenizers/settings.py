@@ -15,7 +15,7 @@ class FilesSection(TokenizerSection):
     """The settings of a tokenizer kind that copies one file for both sides, or one per side."""
 
     file_key: ClassVar[str]
-    """The key for the file of both sides; with the prefix ``src_`` or ``tgt_``, of one side."""
+    """The key of the file for both sides; with the prefix ``src_`` or ``tgt_``, for one side."""
 
     @property
     def files(self) -> dict[_Side, Path]:

@@ -34,7 +34,7 @@ class Job:
     inputs: Callable[[], Mapping[str, str]] = dict
     """Returns what the outputs depend on, keyed by name; called when all needed jobs are done."""
     outputs: Callable[[], Sequence[Path]] | None = None
-    """Returns the files whose checksums are recorded; None: no record, as the job trains ``run``."""
+    """Returns the files whose checksums are recorded; None: no record; the job trains ``run``."""
     command: Sequence[str] = ()  # arguments of transformer-cli; none: ``prepare`` does everything
     needs: Sequence[str] = ()  # names of jobs that must be done first
     stdout: Path | None = None  # the file for the command's output

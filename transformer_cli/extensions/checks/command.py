@@ -1,4 +1,4 @@
-"""``transformer-cli check``."""
+"""The command ``transformer-cli check``."""
 
 import json as json_format
 from collections.abc import Iterator

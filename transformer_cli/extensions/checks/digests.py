@@ -10,10 +10,10 @@ _DIGESTS_AT_ONCE = 1 << 16
 
 
 def digest(lines: Iterable[str | None]) -> np.ndarray:
-    """Return a number for each line: equal numbers for equal lines, ``NO_DIGEST`` for None.
+    """Return a 64-bit number for each line, equal for equal lines; ``NO_DIGEST`` for None.
 
-    In a corpus of 100 million different lines, two lines get the same digest with a probability of
-    1 in 3,700.
+    In a corpus of 100 million different lines, the probability that any two lines get the same
+    digest is 1 in 3,700.
     """
     nothing = NO_DIGEST.to_bytes(8)
     digests = [nothing if line is None else _digest_line(line) for line in lines]
@@ -25,14 +25,14 @@ def _digest_line(line: str) -> bytes:
 
 
 def find_repeated(digests: np.ndarray) -> np.ndarray:
-    """Return the digests other than ``NO_DIGEST`` that occur more than once, sorted."""
+    """Return, sorted, the digests other than ``NO_DIGEST`` that occur more than once."""
     ordered = np.sort(digests)
     repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
     return np.asarray(repeated[repeated != NO_DIGEST])
 
 
 def is_among(digests: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return a mask of the digests that occur in ``values``, which is sorted and unique."""
+    """Return a mask of the digests that occur in ``values``, which are sorted and unique."""
     mask = np.zeros(len(digests), bool)
     if not len(values):
         return mask

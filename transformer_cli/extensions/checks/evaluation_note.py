@@ -1,4 +1,4 @@
-"""Notes of ``evaluate`` about pairs that the model has seen in training."""
+"""What ``evaluate`` reports about pairs that the model has seen in training."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -16,7 +16,7 @@ with lazy_imports():
 
 
 class SeenNotes(Notes):
-    """Notes about the pairs of a text that the models have seen in training."""
+    """Notes about the pairs of a scored text that the models have seen in training."""
 
     def __init__(self, scored: ScoredText) -> None:
         self._scored = scored
@@ -29,7 +29,7 @@ class SeenNotes(Notes):
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        """The number of seen pairs, and the scores of the others."""
+        """The number of seen pairs, and the scores without these pairs."""
         rest = self._seen.rest
         if not rest:
             problem = "all its pairs were seen in training, so its scores are not meaningful"
@@ -38,7 +38,7 @@ class SeenNotes(Notes):
         return {"seen": {**self._seen.report(), "rest": self._score(rest) if is_part else None}}
 
     def _score(self, numbers: Sequence[int]) -> dict[str, Any]:
-        """Return the number of these pairs, and their scores."""
+        """Return the number and the scores of the pairs with these indices."""
         sides = (self._hypotheses, self._scored.pairs.tgt)
         translated, references = ([side[number] for number in numbers] for side in sides)
         found = {
@@ -57,7 +57,7 @@ class SeenNotes(Notes):
 
 
 def _format_scores(some: Mapping[str, Any]) -> str:
-    """Return scores on one line."""
+    """Format scores on one line."""
     return ", ".join(
         f"{METRICS[name].short or METRICS[name].label} {format_score(score)}"
         for name, score in some["scores"].items()
@@ -65,6 +65,6 @@ def _format_scores(some: Mapping[str, Any]) -> str:
 
 
 def format_score(score: Mapping[str, Any]) -> str:
-    """Return a score from the JSON report, with half of its interval if that is known."""
+    """Format a score from the JSON report, with half the width of its interval if it has one."""
     half = score["half_width"]
     return f"{score['value']:.2f}" + ("" if half is None else f" ± {half:.2f}")

@@ -1,7 +1,7 @@
-"""The report of ``check``: the audit's findings, and the faults of each split's pairs.
+"""The report of ``check``: findings of the text audit, and faulty pairs in each split.
 
-The text is read once to find faults, once by the audit, and again if lines are shown. Memory holds
-about 20 bytes a pair: a digest, a ratio and flags.
+The text is read once to find faults, once by the audit, and again if lines are shown. About 20
+bytes per pair are kept in memory: a digest, a length ratio and flags.
 """
 
 import sys
@@ -45,20 +45,20 @@ _SHOWN = 3  # places shown for a finding
 
 @dataclass(frozen=True)
 class Finding:
-    """Pairs of a split that have the same fault."""
+    """A fault, and the pairs of a split that have it."""
 
     split: str
     what: str
-    """The name of a rule, 'in_training' or 'shifted'."""
+    """The name of the rule that found the fault, or 'in_training' or 'shifted'."""
     text: str
-    """The description in messages."""
+    """A description of the fault for messages."""
     count: int
     share: float
-    """The share of the split's pairs, from 0 to 1."""
+    """The share of the split's pairs that have the fault, from 0 to 1."""
     warning: bool
-    """Whether this is a warning or only a note."""
+    """Whether this is a warning; otherwise it is only a note."""
     places: list[str]
-    """The first few places: file, line and text."""
+    """The first few places with the fault: file or split, line number, and details."""
 
     def __str__(self) -> str:
         has_more = self.count > len(self.places) and self.what != "shifted"  # a range of lines
@@ -70,14 +70,14 @@ class Finding:
 
 @dataclass(frozen=True)
 class CorpusReport:
-    """The findings about a corpus."""
+    """Everything that ``check`` reports about a corpus."""
 
     pairs: dict[str, int]
-    """The number of pairs of each split."""
+    """The number of pairs in each split."""
     unavailable: list[str]
     """A message for each test split that could not be opened."""
     mistakes: list[str]
-    """Findings that can only be mistakes, e.g. one file for two splits."""
+    """Messages about what can only be a mistake, e.g. the same file for two splits."""
     findings: list[Finding]
 
     @property
@@ -91,8 +91,8 @@ def check_corpus(config: Config) -> CorpusReport:
     Sources of kind corpus are first read, filtered and split as in training.
 
     Raises:
-        CorpusError: a split is missing, misaligned, blank, or not UTF-8. A test split that cannot
-            be opened is reported as unavailable instead.
+        CorpusError: a split is missing, misaligned, entirely blank, or not UTF-8. But a test split
+            that cannot be opened is only reported as unavailable.
         ConfigError: too few pairs are left for ``data.split``.
     """
     data, kind = config.data, open_kind(config.data)
@@ -135,7 +135,7 @@ def check_corpus(config: Config) -> CorpusReport:
 def _open_scored(
     data: DataConfig, place: Path, unavailable: list[str]
 ) -> Iterator[tuple[str, PairSource]]:
-    """Yield each split used for scoring; add those that cannot be opened to ``unavailable``."""
+    """Yield the val and test splits; add a message to ``unavailable`` for each unusable test."""
     _, val, *tests = open_kind(data).split_names()
     yield val, open_split(data, val, place)
     for name in tests:
@@ -159,7 +159,7 @@ def _describe_shifts(split: "SplitCheck", shifts: Sequence[Shift]) -> Finding:
 
 
 class SplitCheck:
-    """Checks a split. ``training`` has the training splits, checked before, or is empty for one."""
+    """The check of one split. For val and test, ``training`` has the training splits' checks."""
 
     def __init__(
         self, name: str, source: PairSource, config: Config, training: "Sequence[SplitCheck]"
@@ -175,7 +175,7 @@ class SplitCheck:
         self._rules: FilterPass = FilterPass(build_filters(rules, settings), typical=typical)
 
     def read(self) -> list[BlockStats]:
-        """Read and check the split; return the statistics of its blocks.
+        """Read and check the split; return statistics of each of its blocks of pairs.
 
         Raises:
             CorpusError: the split cannot be read, or every pair has a blank side.
@@ -194,12 +194,12 @@ class SplitCheck:
 
     @property
     def digests(self) -> np.ndarray:
-        """Digests of all pairs; blank pairs have none."""
+        """The digests of all pairs; ``NO_DIGEST`` for blank pairs."""
         names = [rule.name for rule in self._rules.filters]
         return self._rules.columns()[names.index("duplicates")]
 
     def find(self, shows_lines: bool) -> Iterator[Finding]:
-        """Yield the findings, with the lines themselves or their places in files."""
+        """Yield the findings, showing lines if ``shows_lines`` is true, else files and numbers."""
         faults = list(self._find_faults())
         indices = {index for *_, mask, _ in faults for index in _first(mask)}
         shows_lines = shows_lines or not isinstance(self._source, ParallelFiles)
@@ -215,7 +215,7 @@ class SplitCheck:
             yield Finding(self.name, what, text, count, share, share >= least, places)
 
     def _find_faults(self) -> Iterator[tuple[str, str, float, np.ndarray, dict[int, str]]]:
-        """Yield each fault's name, summary, least share for a warning, mask and details."""
+        """Yield each fault's name, summary, minimum share for a warning, mask and details."""
         rules, details = self._rules.filters, self._rules.details
         for rule, mask, own in zip(rules, self._rules.rejected(), details, strict=True):
             if mask.any():
@@ -230,7 +230,7 @@ class SplitCheck:
             yield "in_training", "pairs that are also in the training text", STRICT_SHARE, mask, {}
 
     def _read_shown(self, indices: set[int]) -> dict[int, str]:
-        """Return the sources of the pairs at these indices."""
+        """Return the source lines of the pairs at these indices, keyed by index."""
         # This needs a second pass: repeated pairs are only known after the first.
         first = islice(self._source.pairs(), max(indices) + 1)
         pairs = show_progress(first, f"{self.name}, to show lines", " pairs")

@@ -1,10 +1,10 @@
-"""Normalization of lines before they are compared: it ignores invisible differences."""
+"""Normalize lines before comparing them, so that invisible differences do not count."""
 
 import unicodedata
 
 
 def fold_side(side: str) -> str:
-    """Return the form in which sides are compared: no format characters, single spaces."""
+    """Return a side in the form to compare: without format characters or repeated spaces."""
     if side.isprintable():  # then it has no format characters, and no white space but spaces
         return " ".join(side.split()) if "  " in side else side.strip()
     return " ".join(side.translate(_FORMAT_CHARACTERS).split())
@@ -13,7 +13,7 @@ def fold_side(side: str) -> str:
 class Dropping(dict[int, str | None]):
     """A table for ``str.translate`` that drops characters of some Unicode categories.
 
-    Takes the categories' names or first letters: 'Z' stands for 'Zs', 'Zl' and 'Zp'.
+    Categories are given by name or first letter: 'Z' stands for 'Zs', 'Zl' and 'Zp'.
     """
 
     def __init__(self, *categories: str) -> None:

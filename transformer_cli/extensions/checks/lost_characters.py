@@ -1,4 +1,4 @@
-"""Find characters of the training text that new tokenizers change or lose; active by default."""
+"""Find characters in the training text that new tokenizers change or lose. It runs by default."""
 
 import unicodedata
 from collections.abc import Iterable
@@ -14,9 +14,9 @@ _MOST_NAMED = 8
 def describe_lost_characters(
     config: TokenizerConfig, sides: Iterable[tuple[Tokenizer, Iterable[str]]]
 ) -> str | None:
-    """Return a message about characters that tokenizers change or lose in their text.
+    """Return a message about characters that each side's tokenizer changes or loses in its lines.
 
-    White space and ASCII are not tested. Return None if all characters survive.
+    Whitespace and ASCII characters are not tested. If all characters survive, return None.
     """
     fold = partial(_fold, lowercase=config.lowercase)
     lost: dict[str, None] = {}
@@ -35,7 +35,7 @@ def describe_lost_characters(
 
 
 def _contexts(lines: Iterable[str]) -> dict[str, str]:
-    """Return each character that is neither ASCII nor white space, with text around it."""
+    """Map each character that is neither ASCII nor whitespace to the text around it."""
     found: dict[str, str] = {}
     for line in lines:
         if not line.isascii():
@@ -47,7 +47,7 @@ def _contexts(lines: Iterable[str]) -> dict[str, str]:
 
 
 def _fold(text: str, lowercase: bool) -> str:
-    """Return the text without differences that the settings ask for."""
+    """Return the text without the differences that the settings cause on purpose."""
     return unicodedata.normalize("NFC", text.lower() if lowercase else text)
 
 

@@ -1,4 +1,4 @@
-"""Options about text that looks wrong, and about test pairs seen in training."""
+"""Options for text that looks wrong, and for test pairs seen in training."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -24,7 +24,7 @@ AllowSuspectData = Annotated[
 
 @dataclass(frozen=True)
 class SuspectOptions(ExtraOptions):
-    """Whether to train on text that can only be a mistake."""
+    """The option to continue even if the text looks like a mistake."""
 
     heading = "Options"
     allow_suspect_data: AllowSuspectData = False
@@ -32,7 +32,7 @@ class SuspectOptions(ExtraOptions):
 
 @dataclass(frozen=True)
 class SeenOptions(EvaluateExtra):
-    """Whether to look for pairs that were seen in training."""
+    """The option to look for test pairs that were seen in training."""
 
     heading = "Search and scores"
     seen: Annotated[
@@ -41,5 +41,5 @@ class SeenOptions(EvaluateExtra):
     ] = False
 
     def notes(self, given: EvaluateOptions, scored: ScoredText) -> "Notes | None":
-        """Return the notes about pairs seen in training, if they are wanted."""
+        """Return notes about pairs seen in training if ``--seen`` is given, else None."""
         return evaluation_note.SeenNotes(scored) if self.seen else None

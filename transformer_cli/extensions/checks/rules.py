@@ -1,10 +1,10 @@
-"""Rules that find faulty pairs: ``clean`` filters by them, and ``check`` reports them.
+"""Rules that find faulty pairs: ``clean`` rejects such pairs, and ``check`` reports them.
 
-A new rule is an entry in ``_RULES``. If it has a parameter, add a field to ``FilterSettings``: the
-settings, their schema and the messages use that field.
+To add a rule, add an entry to ``_RULES``. If it has a parameter, also add a field to
+``FilterSettings``, which the settings, their schema and the messages use.
 
-A pass looks at each pair once. When a corpus is filtered, ``deciding.py`` decides afterwards from
-the pass's columns. When a text is only checked, each filter decides by itself.
+A ``FilterPass`` looks at each pair once. When a corpus is filtered, ``deciding.py`` decides
+afterwards, using the pass's columns. When a text is only checked, each filter decides by itself.
 """
 
 import math
@@ -56,8 +56,8 @@ WARNING_SHARES: dict[str, float] = {
     "length_ratio": STRICT_SHARE,
     "duplicates": _TOLERANT_SHARE,
 }
-"""The share of a split's pairs from which ``check`` warns. It applies these rules to each split, as
-they are fast and need no extra. Some faults should never occur, others occur in any corpus."""
+"""The rules that ``check`` applies, as they are fast and need no extra, with the minimum share of
+a split's pairs for a warning. Some faults should never occur, others occur in any corpus."""
 
 # --- three kinds of filters, by what they need to know about a corpus -----------------------------
 
@@ -73,15 +73,15 @@ class _Filter:
 
 @dataclass(frozen=True)
 class PairFilter(_Filter):
-    """Judges each pair by itself."""
+    """A filter that judges each pair by itself."""
 
     rejects: Callable[[str, str], bool | str]
-    """(source, target) -> whether the filter rejects the pair, or a description of the fault."""
+    """(source, target) -> whether to reject the pair, or a description of the fault, '' if none."""
     known: ClassVar = np.bool_
-    """The type of what the filter keeps about each pair."""
+    """The type of the value that the filter records for each pair."""
 
     def look(self, pairs: Pairs, is_done: Sequence[bool]) -> list[bool | str]:
-        """Return the faults of pairs; False for those that are done."""
+        """Return the fault of each pair; False for pairs that are done."""
         both = zip(pairs, is_done, strict=True)
         return [False if done else self.rejects(*pair) for pair, done in both]
 
@@ -91,18 +91,18 @@ class PairFilter(_Filter):
 
 @dataclass(frozen=True)
 class RepeatFilter(_Filter):
-    """Rejects pairs whose key equals that of an earlier kept pair."""
+    """A filter that rejects pairs whose key equals the key of an earlier pair."""
 
     key: Callable[[str, str], str]  # (source, target) -> the text to compare
     known: ClassVar = np.uint64
 
     def look(self, pairs: Pairs, is_done: Sequence[bool]) -> np.ndarray:
-        """Return the digests of the pairs' keys; ``NO_DIGEST`` for pairs that are done."""
+        """Return the digest of each pair's key; ``NO_DIGEST`` for pairs that are done."""
         both = zip(pairs, is_done, strict=True)
         return digest(None if done else self.key(*pair) for pair, done in both)
 
     def find(self, known: np.ndarray, usual: object = None) -> np.ndarray:
-        """Return a mask of the digests that occurred earlier."""
+        """Return a mask of the digests in ``known`` that also occur earlier in it."""
         mask = is_among(known, find_repeated(known))
         places = np.flatnonzero(mask)
         _, first = np.unique(known[places], return_index=True)
@@ -112,23 +112,23 @@ class RepeatFilter(_Filter):
 
 @dataclass(frozen=True)
 class OutlierFilter(_Filter):
-    """Rejects pairs whose measure is far from the usual ones."""
+    """A filter that rejects pairs with an unusual measure, e.g. length ratio."""
 
     measure: Callable[[str, str], float]  # (source, target) -> a number
     max_spread: float
-    """A measure may be this many times as far from the median as the 5th or 95th percentile. The
-    percentiles themselves would always reject their share."""
+    """A measure may be this many times as far from the median as the 5th or 95th percentile is. The
+    percentiles themselves are no limits, as they would always reject 5% at either end."""
     known: ClassVar = np.float64
 
     def look(self, pairs: Pairs, is_done: Sequence[bool]) -> list[float]:
-        """Return the measures of pairs; NaN for those that are done."""
+        """Return the measure of each pair; NaN for pairs that are done."""
         both = zip(pairs, is_done, strict=True)
         return [math.nan if done else self.measure(*pair) for pair, done in both]
 
     def find(self, known: np.ndarray, usual: np.ndarray | None = None) -> np.ndarray:
-        """Return a mask of the measures that are far from ``usual``; None: from ``known``.
+        """Return a mask of the measures in ``known`` that are far from ``usual`` (None: ``known``).
 
-        The percentiles' distances from the median give the bounds.
+        The bounds depend on the distance of the percentiles from the median; see ``max_spread``.
         """
         usual = known if usual is None else usual
         usual = usual[~np.isnan(usual)]
@@ -144,14 +144,14 @@ Filter = PairFilter | RepeatFilter | OutlierFilter
 
 
 class FilterSettings(DataSection):
-    """The settings that filters depend on: the languages, and the filters' parameters.
+    """The settings that filters depend on: the languages and the filters' parameters.
 
     A field added here becomes a key of data of kind ``corpus``.
     """
 
     @classmethod
     def of(cls, data: DataSection) -> Self:
-        """Return the settings from data of any kind, with defaults for keys that it lacks."""
+        """Return the settings from any kind's data section, with defaults for missing keys."""
         return cls.model_validate({key: value for key, value in data if key in cls.model_fields})
 
 
@@ -205,7 +205,7 @@ def _differ_in_markup(src: str, tgt: str) -> bool:
 
 
 def _kept(placeholder: str) -> str | None:
-    """Return the part of a placeholder that translations keep: positions and links may change."""
+    """Return the part of a placeholder that a translation keeps: not its position or link."""
     if placeholder.startswith("%"):
         if not placeholder[-1].isalpha():
             return None if placeholder == "%%" else placeholder
@@ -259,9 +259,9 @@ def _load_identifier() -> "LanguageIdentifier":
 
 
 class _LanguageCheck:
-    """Detects lines that are surely in another language.
+    """A check for lines that are almost certainly in another language.
 
-    The model keeps all its languages: with only two, it would take a third one for one of them.
+    The model considers all its languages: limited to two, it would take a third for one of them.
     """
 
     def __init__(self, language: str, skip_short: bool) -> None:
@@ -378,16 +378,16 @@ FILTER_NAMES = tuple(rule.name for rule in _RULES)
 
 
 class FilterPass:
-    """Collects what filters need to know about each pair, in the order of the filters.
+    """A pass of pairs through filters, which records what each filter needs to know about them.
 
-    Pairs that a filter surely rejects are not shown to the next one. A pair takes at most 8 bytes a
-    filter: a flag, a measure or a digest.
+    If a filter certainly rejects a pair, the filters after it do not see the pair. The record takes
+    at most 8 bytes per pair and filter: a flag, a measure or a digest.
 
     Args:
         filters: the filters; the first is ``blank``.
-        active: the names of the filters that apply to these pairs; None: each filter judges all
-            pairs that are not blank by itself.
-        typical: a pass of the same filters over a text with usual pairs; None: this pass.
+        active: the names of the filters that apply to these pairs; None: all filters see all pairs
+            that are not blank.
+        typical: a pass of the same filters over a text that defines what is usual; None: this pass.
     """
 
     def __init__(
@@ -401,10 +401,10 @@ class FilterPass:
         self._typical = typical
         self._known = [bytearray() for _ in filters]
         self.details: list[dict[int, str]] = [{} for _ in filters]
-        """The faults of the first few pairs that each filter rejects, by the pairs' index."""
+        """For each filter, the faults of the first few pairs that it rejects, keyed by index."""
 
     def add(self, pairs: Pairs) -> list[bool]:
-        """Look at the next pairs; return for each whether no more filters need to see it."""
+        """Look at more pairs; return, for each, whether no more filters need to see it."""
         is_done = [False] * len(pairs)
         for place, filter_ in enumerate(self.filters):
             # Repeat filters need all pairs, as other sources may repeat them.
@@ -431,14 +431,14 @@ class FilterPass:
             details[first + number] = wrong if isinstance(wrong, str) else ""
 
     def columns(self) -> list[np.ndarray]:
-        """Return an array for each filter: a flag, a measure or a digest of each pair."""
+        """Return an array for each filter, with a flag, a measure or a digest for each pair."""
         return [
             np.frombuffer(known, filter_.known)
             for known, filter_ in zip(self._known, self.filters, strict=True)
         ]
 
     def rejected(self) -> Iterator[np.ndarray]:
-        """Yield for each filter a mask of the pairs it rejects; each filter judges by itself."""
+        """Yield, for each filter, a mask of all pairs that it would reject by itself."""
         usual = self._typical.columns() if self._typical else self.columns()
         for filter_, known, of_usual in zip(self.filters, self.columns(), usual, strict=True):
             yield filter_.find(known, of_usual)

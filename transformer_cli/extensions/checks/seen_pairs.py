@@ -1,4 +1,4 @@
-"""Find test pairs with a side that a model has seen in training."""
+"""Find test pairs of which a model has seen at least one side in training."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ from transformer_cli.text.tokenizer import load_manifest
 
 @dataclass(frozen=True)
 class SeenPairs:
-    """Masks of the pairs of a text that are in the training text."""
+    """Masks of a text's pairs whose source or target is in the training text."""
 
     by_src: np.ndarray  # pairs whose source is a line of the training text
     by_tgt: np.ndarray
@@ -30,7 +30,7 @@ class SeenPairs:
 
     @property
     def rest(self) -> list[int]:
-        """The numbers of the pairs with no side in the training text."""
+        """The indices of the pairs that have neither side in the training text."""
         numbers: list[int] = np.flatnonzero(~(self.by_src | self.by_tgt)).tolist()
         return numbers
 
@@ -44,7 +44,7 @@ class SeenPairs:
 
 
 def describe_seen(report: Mapping[str, Any], sentences: int, who: str) -> list[str]:
-    """Return lines about the pairs that ``who`` has seen or may have seen."""
+    """Return messages about the pairs that ``who`` has seen or may have seen."""
     lines = []
     if report["pairs"]:
         lines.append(
@@ -61,11 +61,11 @@ def describe_seen(report: Mapping[str, Any], sentences: int, who: str) -> list[s
 
 
 def find_seen(runs: Sequence[RunDirectory], text: ParallelText) -> SeenPairs:
-    """Find the pairs with a side that is a line of the models' training text.
+    """Find the pairs of which a side is also a line of the models' training text.
 
-    Lines are compared without format characters and extra white space, as when splits are drawn.
-    The training text of a run includes replayed text, the text of the run that it starts from and,
-    for a distilled run, the text of its teachers. This reads all of it.
+    Lines are compared without format characters or extra whitespace, as when splits are drawn. A
+    run's training text includes replayed text, the training text of the run that it started from
+    and, for a distilled run, the training text of its teachers. All of it is read.
     """
     sides = [list(map(fold_side, lines)) for lines in (text.src, text.tgt)]
     seen: tuple[set[str], set[str]] = (set(), set())
@@ -99,7 +99,7 @@ def _languages(run: RunDirectory) -> tuple[str, str]:
 
 
 def _find_origins(runs: Sequence[RunDirectory]) -> Iterator[RunDirectory]:
-    """Yield each run, the runs it starts from, and its teachers if it is distilled."""
+    """Yield each run, the runs that it started from, and its teachers if it is distilled."""
     pending, known = list(runs), set[str]()
     while pending:
         run = pending.pop(0)
@@ -118,7 +118,7 @@ def _find_origins(runs: Sequence[RunDirectory]) -> Iterator[RunDirectory]:
 
 
 def _find_teachers(run: RunDirectory) -> list[RunDirectory]:
-    """Return the teachers of a distilled student, from distill.json."""
+    """Return the teachers of a distilled student, which distill.json names; [] for other runs."""
     path = Path(os.path.realpath(run.path))
     if path.name.partition(".")[0] == "student":  # or student.DATE, a student that was set aside
         match read_json(path.parent / "distill.json"):

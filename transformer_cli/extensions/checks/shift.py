@@ -1,9 +1,9 @@
-"""Detection of misaligned sides, after a line was lost or added.
+"""Detect sides that are misaligned because a line was lost or added.
 
-Line n of the source is compared with lines n - 3 to n + 3 of the target, by properties that
-translations share: length, and the numbers, names, placeholders and marks in both. The sides are
-shifted if a neighbour fits better than line n itself over more lines than chance explains. Memory
-is bounded: a longer split is divided into larger blocks.
+Line n of the source is compared with lines n - 3 to n + 3 of the target, using what translations
+usually keep: the length, and the numbers, names, placeholders and marks. The sides are shifted
+if line n + k fits better than line n over more lines than chance explains. Memory is bounded,
+because longer splits are divided into larger blocks.
 """
 
 import math
@@ -20,8 +20,8 @@ _REACH = 3
 _OFFSETS = (0, -3, -2, -1, 1, 2, 3)
 _MIN_BLOCK, _MAX_BLOCKS = 16, 1 << 15  # powers of two
 _REMEMBERED = 1 << 16
-"""The number of pairs remembered. A repeated pair is no new evidence. In a corpus that repeats the
-same few lines, chance similarities would seem significant."""
+"""The number of pairs remembered, to ignore repeated pairs: in a corpus that repeats a few lines,
+their chance similarities would otherwise seem significant."""
 
 _SMOOTHING = 10  # limits the weight of short lines, which vary most
 _FARTHEST = 1.5  # largest difference of log lengths: a line ten times too long is one bad line
@@ -44,7 +44,7 @@ class Shift:
     margin: int
 
     def describe(self, pairs: int) -> str:
-        """Return a message with the lines of a split of ``pairs`` pairs, and the likely cause."""
+        """Return a message with the lines and the likely cause; the split has ``pairs`` pairs."""
         begin = f"about line {self.first + 1:,}" if self.first else "line 1"
         end = "on" if self.end == pairs else f"to about line {self.end:,}"
         accuracy = f" (± {self.margin:,})" if self.first or self.end < pairs else ""
@@ -59,7 +59,7 @@ class Shift:
 
 
 class ShiftCheck:
-    """Takes the pairs of a split in order, with blank ones, and finds where they are shifted."""
+    """A check that takes all pairs of a split in order and finds where its sides are shifted."""
 
     def __init__(self) -> None:
         self.pairs = 0
@@ -92,7 +92,7 @@ class ShiftCheck:
             self._block *= 2
 
     def _in_blocks(self) -> np.ndarray:
-        """Return the count, sum and sum of squares of each offset's evidence for each block."""
+        """Return the count, sum and sum of squares of the evidence, per block and offset."""
         evidence = self._evidence()
         evidence[~np.array(self._is_new[_REACH:-_REACH])] = 0.0
         counted = evidence.any(axis=1, keepdims=True) * np.ones_like(evidence)
@@ -101,7 +101,7 @@ class ShiftCheck:
         return np.add.reduceat(terms, starts)
 
     def _evidence(self) -> np.ndarray:
-        """Return how much better neighbours fit than the pair itself; float64 [line, offset]."""
+        """Return how much better target line n + offset fits than line n: float64 [n, offset]."""
         src, tgt = np.log(np.array(self._lengths) + _SMOOTHING).T
         src = src - np.median(src - tgt)
         inner = range(_REACH, len(src) - _REACH)
@@ -144,7 +144,7 @@ class ShiftCheck:
 
 
 def _best_path(gains: np.ndarray, switch: float) -> np.ndarray:
-    """Return the columns on the path with the largest sum, if a change costs ``switch``."""
+    """Return each row's column on the path with the largest sum; column changes cost ``switch``."""
     best = np.zeros(gains.shape[1])
     came_from = np.zeros(gains.shape, dtype=np.int8)
     stays = np.arange(gains.shape[1])

@@ -1,6 +1,6 @@
-"""An audit of an experiment's text for mistakes and misaligned sides.
+"""Audit an experiment's text for mistakes and misaligned sides.
 
-``train`` runs it before training and refuses mistakes; ``check`` reports all findings.
+``train`` runs the audit before training and refuses mistakes; ``check`` reports all findings.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,11 +36,11 @@ _MOST_PAIRS = 1_000_000
 
 
 class TextAudit:
-    """Audits an experiment's text; an ``ExperimentCheck``.
+    """The audit of an experiment's text; an ``ExperimentCheck``.
 
-    A certain mistake raises ConfigError. It is only noted if an option among ``extras`` allows it,
-    or if training ``is_begun``; then a test split may also be missing. ``place`` is where the run
-    keeps its text. The audit looks at the first ``most_pairs`` of each text.
+    A definite mistake raises ConfigError, but is only noted if an option among ``extras`` allows it
+    or if training ``is_begun``; in the latter case, test splits may also be missing. The run keeps
+    its text in ``place``. The audit looks at the first ``most_pairs`` of each text.
     """
 
     def __init__(
@@ -65,12 +65,12 @@ class TextAudit:
         self._trained = training
         self._scored: dict[str, PairSource] = {}
         self._sums: dict[str, str] = {}
-        """SHA-256 checksums of the scored texts."""
+        """The SHA-256 checksums of the val and test texts, keyed by split."""
         self.shifts: dict[str, list[Shift]] = {}
-        """The stretches of each checked text whose sides are shifted."""
+        """The stretches with shifted sides in each checked text, keyed by its name."""
 
     def check_scored(self) -> None:
-        """Read the splits for validation and evaluation.
+        """Read and audit the val and test splits.
 
         Raises:
             CorpusError: a split is missing, misaligned, damaged or blank.
@@ -93,7 +93,7 @@ class TextAudit:
             self.conclude_scored(name, self._sums[name])
 
     def expect(self, scored: Sources) -> None:
-        """Check the names of all files."""
+        """Check all texts for files used twice and for swapped sides."""
         self._scored = dict(scored)
         languages = (self._data.src_lang, self._data.tgt_lang)
         training, given = _find_text_files(self._data)
@@ -104,9 +104,9 @@ class TextAudit:
             self._refuse(mistake)
 
     def conclude(self, text_sha256: str, is_known: bool, executor: Executor | None = None) -> None:
-        """Check the training text in tasks, and note the findings unless they were noted before.
+        """Check the training text, in tasks of ``executor``, and note the findings.
 
-        ``text_sha256`` is the checksum of the whole text.
+        ``text_sha256`` is the whole text's checksum; ``is_known`` says that it was checked before.
         """
         for name, other in self._sums.items():
             if other == text_sha256:
@@ -123,7 +123,7 @@ class TextAudit:
                 self.notes.append(f"{name}: {found}")
 
     def conclude_scored(self, name: str, text_sha256: str) -> None:
-        """Check a scored text with this SHA-256, and note the findings."""
+        """Check a val or test text, which has this SHA-256, and note the findings."""
         self._sums[name] = text_sha256
         self._conclude_pairs(name, self._submit(self._scored[name], None).result())
 
@@ -161,7 +161,7 @@ _Seen = tuple[int, bool, list[Shift]]
 
 
 def _look_at(source: PairSource, most: int) -> _Seen:
-    """Look for shifted sides and copies in the first pairs of a text."""
+    """Look for shifted sides and copies in the first ``most`` pairs of a text."""
     shifts, full, copies = ShiftCheck(), 0, 0
     for batch in in_batches(source.pairs()):
         shifts.add(batch)
@@ -174,9 +174,9 @@ def _look_at(source: PairSource, most: int) -> _Seen:
 
 
 def _find_text_files(data: DataSection) -> tuple[Sources, Sources]:
-    """Return the text files that splits are made from, by name: for training, and for scoring.
+    """Return the files that the training text and scored splits are made from, keyed by name.
 
-    A kind of data that makes its text from other files names them in its fact ``text files``.
+    A data kind that makes its text from other files declares them with its fact ``text files``.
     """
     entry = registry.find("corpus", data.kind)
     if entry is None or "text files" not in entry.facts:
@@ -186,7 +186,7 @@ def _find_text_files(data: DataSection) -> tuple[Sources, Sources]:
 
 
 def _trained_files(training: Sources, scored: Sources) -> Iterator[str]:
-    """Yield a message for each scored text with a file that is also trained on."""
+    """Yield a message for each val or test text with a file that is also training text."""
     for name, source in scored.items():
         trained_on = (
             f"{name}: {path} is also training text, as part of {part}"
@@ -202,7 +202,7 @@ def _sides(source: PairSource) -> tuple[Path, ...]:
 
 
 def _swapped_sides(sources: Sources, languages: tuple[str, str]) -> Iterator[str]:
-    """Yield a message for each text whose sides are swapped, judged by their scripts."""
+    """Yield a message for each text whose sides are swapped, judging by their scripts."""
     src_scripts, tgt_scripts = map(scripts_of, languages)
     if src_scripts is None or tgt_scripts is None or src_scripts & tgt_scripts:
         return

@@ -1,9 +1,9 @@
-"""Terms in training: some words of a source are replaced by their translation in the target.
+"""Terms in training: replace some words of a source sentence with their target-side translation.
 
-This teaches a model to use given terms (Dinu et al. 2019). They stand between marks: 'Ein ⟨term⟩
+This teaches a model to use given terms (Dinu et al. 2019). Terms stand between marks: 'Ein ⟨term⟩
 package ⟨end⟩ fehlt'. The original source words are left out, because a model that sees them would
-translate them as usual. Aligning a pair's tokens shows which words correspond; IBM model 1 (Brown
-et al. 1993), in both directions, learns which token translates which.
+translate them as usual. To find which words correspond, the tokens of each pair are aligned, with
+token translation probabilities learned by IBM model 1 (Brown et al. 1993) in both directions.
 """
 
 import re
@@ -28,14 +28,14 @@ _BEGINNING = re.compile(f"▁|[{SPACELESS}]")
 _LOWERED = 0.5
 _ITERATIONS = 5  # of IBM model 1
 _MOST_PLACES = 8_000_000
-"""The number of source and target token combinations to learn from; learning takes 0.5 GB."""
+"""The maximum number of token pairs (source, target) to learn from; learning takes 0.5 GB."""
 _LONGEST = 60  # tokens on a side of a pair to learn from
 _LEAST = 1e-3  # smaller probabilities are dropped
 
 
 @dataclass(frozen=True)
 class InlineTerms:
-    """Puts terms into a share of the sources; a ``batches.Augmentation``."""
+    """A ``batches.Augmentation`` that puts terms into a share of the source sentences."""
 
     tokenizer: ReservedTokenizer  # of both sides
     lexicon: "Lexicon"
@@ -43,7 +43,7 @@ class InlineTerms:
     max_length: int
 
     def __call__(self, text: EncodedText, seed: int) -> EncodedText:
-        """Return the same pairs with terms drawn with ``seed``."""
+        """Return the same pairs with terms in randomly drawn source sentences."""
         random = np.random.Generator(np.random.PCG64(seed))
         is_drawn = (random.random(len(text)) < self.share).tolist()
         sources: list[list[int]] = []
@@ -56,7 +56,7 @@ class InlineTerms:
     def _put_terms(
         self, src: np.ndarray, tgt: np.ndarray, random: np.random.Generator
     ) -> list[int]:
-        """Return a source with one to three of its phrases translated, if it has any."""
+        """Replace up to three phrases of a source sentence with their translations and marks."""
         phrases: list[tuple[slice, slice]] = []
         most = int(random.integers(1, _MOST_TERMS + 1))
         for own, translation in self.find_phrases(src, tgt, random):
@@ -77,7 +77,7 @@ class InlineTerms:
     def _encode_alone(
         self, ids: list[int], begins_line: bool, random: np.random.Generator
     ) -> list[int]:
-        """Return the ids of a translation encoded by itself, as ``translate`` does."""
+        """Return the ids of a translation encoded by itself, as ``translate`` encodes terms."""
         text = self.tokenizer.decode(ids)
         if begins_line and text[1:].islower() and random.random() < _LOWERED:
             text = text[:1].lower() + text[1:]
@@ -86,9 +86,9 @@ class InlineTerms:
     def find_phrases(
         self, src: np.ndarray, tgt: np.ndarray, random: np.random.Generator
     ) -> Iterator[tuple[slice, slice]]:
-        """Yield words of a source and their translations, in random order.
+        """Yield spans of source words and of their translations, in random order of the words.
 
-        They are phrases in the sense of Koehn et al. 2003: no alignment link leaves them.
+        They are phrase pairs in the sense of Koehn et al. 2003: no alignment link leaves one.
         """
         to_src, to_tgt = self.lexicon.align(src, tgt)
         tgt_edges = self._edges(tgt)
@@ -111,9 +111,9 @@ class InlineTerms:
                 yield own, found
 
     def _draw_words(self, src: np.ndarray, random: np.random.Generator) -> Iterator[slice]:
-        """Yield one to three neighbouring words at a time, in random order.
+        """Yield spans of one to three neighbouring words, in random order.
 
-        The first and last words are rare, with no punctuation or slot between them.
+        A span's first and last words are rare, and it contains no punctuation marks or slots.
         """
         places = np.flatnonzero(self._edges(src)).tolist()
         is_word, is_rare = self._is_word[src], self._is_rare[src]
@@ -127,7 +127,7 @@ class InlineTerms:
                     yield own
 
     def _edges(self, ids: np.ndarray) -> np.ndarray:
-        """Return a mask of word boundaries: before, between and after the tokens."""
+        """Return a mask of word boundaries among the ``len(ids) + 1`` places around the tokens."""
         is_sign = ~self._is_word[ids]
         edges = np.ones(len(ids) + 1, bool)
         edges[1:-1] = self._begins[ids[1:]] | is_sign[1:] | is_sign[:-1]
@@ -140,12 +140,12 @@ class InlineTerms:
 
     @cached_property
     def _is_word(self) -> np.ndarray:
-        """Whether each id is part of a word, not a punctuation mark."""
+        """Whether each id is part of a word rather than a punctuation mark or reserved token."""
         return self._by_id(lambda token: token.removeprefix("▁").isalnum())
 
     @cached_property
     def _is_rare(self) -> np.ndarray:
-        """Whether each id consists of letters, starts a word and is not among the frequent ids."""
+        """Whether each id starts a word, has only letters and is not one of the most frequent."""
         is_rare: np.ndarray = self._begins & self._by_id(
             lambda token: token.removeprefix("▁").isalpha()
         )
@@ -154,7 +154,7 @@ class InlineTerms:
         return is_rare
 
     def _by_id(self, judge: Callable[[str], bool]) -> np.ndarray:
-        """Return the result of ``judge`` for each id's token; false for reserved tokens."""
+        """Return the result of ``judge`` for each id's token; False for reserved tokens."""
         of_text = map(self.tokenizer.token, range(self.tokenizer.text_size))
         reserved = [False] * (self.tokenizer.size - self.tokenizer.text_size)
         return np.array([*map(judge, of_text), *reserved])
@@ -171,7 +171,7 @@ def _is_in(places: np.ndarray, span: slice) -> np.ndarray:
 
 @dataclass(frozen=True)
 class TranslationTable:
-    """The probability of a token given one of the other side; sparse, with sorted keys."""
+    """The probability of each token given a token of the other side; sparse, with sorted keys."""
 
     keys: np.ndarray
     probabilities: np.ndarray
@@ -179,7 +179,7 @@ class TranslationTable:
 
     @classmethod
     def learn(cls, text: EncodedText, size: int) -> "TranslationTable":
-        """Learn the probabilities of target tokens, given source tokens."""
+        """Learn the probabilities of target tokens given source tokens, with IBM model 1."""
         given, rows, counts = _cross(text, size)
         keys, places = np.unique(given * size + rows, return_inverse=True)
         starts = np.cumsum(counts) - counts
@@ -194,7 +194,7 @@ class TranslationTable:
         return cls(keys[is_kept], probabilities[is_kept], size)
 
     def align(self, given: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Return for each token of ``rows`` the place of its likeliest ``given`` token, or -1."""
+        """Return, for each token of ``rows``, the index of its likeliest ``given`` token, or -1."""
         if not len(self.keys):  # all pairs were too long to learn from
             return np.full(len(rows), -1)
         wanted = np.append(given, self.size)[:, None] * self.size + rows
@@ -207,7 +207,7 @@ class TranslationTable:
 
 @dataclass(frozen=True)
 class Lexicon:
-    """Aligns the tokens of a pair, and knows how frequent tokens are."""
+    """Translation tables in both directions, which align tokens, and token frequencies."""
 
     forward: TranslationTable
     backward: TranslationTable
@@ -224,12 +224,12 @@ class Lexicon:
         )
 
     def align(self, src: np.ndarray, tgt: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the place of each target token's source token, and the reverse; -1 for none."""
+        """Return each target token's source index, and each source token's target index, or -1."""
         return self.forward.align(src, tgt), self.backward.align(tgt, src)
 
 
 def sample_pairs(store: EncodedStore) -> EncodedText:
-    """Return the short pairs of evenly spaced pages, as many as a lexicon can learn from."""
+    """Return the short pairs from evenly spaced pages; no more than a lexicon can learn from."""
     places = 0.0
     for lengths in store.read_lengths():
         src, tgt = (np.minimum(side, _LONGEST).astype(float) for side in lengths)
@@ -245,9 +245,9 @@ def sample_pairs(store: EncodedStore) -> EncodedText:
 
 
 def _cross(text: EncodedText, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return each target token with each source token of its pair, and with no token.
+    """Combine each target token with each source token of its pair, and with 'no token'.
 
-    The result has the source tokens, the target tokens, and their count for each target place.
+    Returns the combinations' source tokens and target tokens, and how many each target token has.
     """
     src_lengths, tgt_lengths = text.lengths
     ends = np.cumsum(src_lengths)

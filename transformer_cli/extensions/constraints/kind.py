@@ -1,4 +1,4 @@
-"""The codec of reserved tokens, a ``CodecKind``, and its record in tokenizer.json."""
+"""The codec of reserved tokens, which is a ``CodecKind``, and its record in tokenizer.json."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,7 +19,7 @@ _TAG = r"^[A-Za-z0-9_-]{1,32}$"  # the form of tags in the settings of sources
 
 
 class ReservedRecord(BaseModel):
-    """The meaning of reserved tokens: placeholders, tags in the order of their ids, terms."""
+    """What reserved tokens stand for: placeholders, tags (in the order of their ids), and terms."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -31,14 +31,14 @@ class ReservedRecord(BaseModel):
 def make_record(
     protect: Sequence[Group], tags: Sequence[str] = (), has_terms: bool = False
 ) -> dict[str, Any]:
-    """Return the record of placeholders without repetitions, sorted tags, and terms."""
+    """Return a record as JSON; placeholder groups are put into a fixed order."""
     groups = [group for group in GROUPS if group in protect]
     record = ReservedRecord(protect=groups, tags=list(tags), terms=has_terms)
     return record.model_dump(mode="json", exclude_defaults=True)
 
 
 class ReservedKind:
-    """Finds the reserved tokens that a config needs, and adds them to tokenizers."""
+    """The codec that adds to tokenizers the reserved tokens that a config needs."""
 
     def describe(self, config: Config) -> dict[str, Any]:
         sources = registry.entries("mixing").values()
@@ -91,7 +91,7 @@ KIND = ReservedKind()
 def find_changes(
     config: Config, tokenizers: Tokenizers, store: "EncodedStore"
 ) -> Iterator[tuple[str, "Augmentation"]]:
-    """Yield the augmentation that puts terms into sources, if ``data.terms`` sets a share."""
+    """Yield the augmentation that puts terms into source lines, if ``data.terms`` is above 0."""
     if not (share := find_terms(config.data)):
         return
     from transformer_cli.extensions.constraints.inline_terms import (

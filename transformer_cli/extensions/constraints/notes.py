@@ -1,4 +1,4 @@
-"""Notes about placeholders and terms in translations."""
+"""Notes about placeholders and terms that translations change or lack."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
@@ -11,9 +11,9 @@ from transformer_cli.inference.translation import Notes, Translation
 
 
 class ReservedNotes(Notes):
-    """Notes lines whose translation has other placeholders or lacks terms.
+    """Notes about lines whose translation has different placeholders or lacks terms.
 
-    ``find_lost`` returns how many terms a line has, and the terms its translation lacks.
+    ``find_lost`` returns how many terms a line has, and which of them its translation lacks.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Options of ``translate`` and ``evaluate``: a tag before sources, and terms to use."""
+"""Options of ``translate`` and ``evaluate``: a tag before each line, and terms to use."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +11,7 @@ from transformer_cli.cli.options import prefix_errors
 
 @dataclass(frozen=True)
 class ConstraintOptions(ExtraOptions):
-    """The tag and the terms that translations use."""
+    """The options that set the tag of source lines and the terms to use."""
 
     heading = "Terms and memory"
     tag: Annotated[
@@ -23,7 +23,7 @@ class ConstraintOptions(ExtraOptions):
     )
 
     def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
-        """Return a translator with tokenizers that add the tag and use the terms."""
+        """Return a translator whose tokenizers add the tag and apply the terms."""
         if self.tag is None and self.terms is None:
             return translator
         from transformer_cli.extensions.constraints import reserved, terms_file
@@ -42,7 +42,7 @@ class ConstraintOptions(ExtraOptions):
 
 @dataclass(frozen=True)
 class EvaluateConstraintOptions(ConstraintOptions):
-    """The same options for ``evaluate``, whose splits have their own tags."""
+    """The same options for ``evaluate``, where the lines of a split have tags of their own."""
 
     def check(self, given: Any) -> None:
         if self.tag is not None and given.src is None:

@@ -1,4 +1,4 @@
-"""Compare the placeholders of ``tokenizer.protect`` in a line and its translation."""
+"""Compare the placeholders in a line with those in its translation."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -7,9 +7,9 @@ from transformer_cli.extensions.verbatim.verbatim_parts import Group, find_verba
 
 
 def compare_placeholders(src: str, tgt: str, protect: Collection[Group]) -> str:
-    """Return how the placeholders of two lines differ, e.g. "without '%s', with '% s'".
+    """Describe how the placeholders of two lines differ, e.g. "without '%s', with '% s'".
 
-    Return '' if they are the same. Repeated placeholders must be repeated equally often.
+    Return '' if they do not differ. A placeholder must occur equally often in both.
     """
     if not protect:
         return ""

@@ -1,11 +1,11 @@
-"""Placeholders of a line, e.g. '%s', '{name}' or '<b>', and reserved tokens for them.
+"""Placeholders in a line, e.g. '%s', '{name}' or '<b>', and the reserved tokens for them.
 
-A placeholder is the same in a line and its translation. Reserved tokens are ids after a tokenizer's
-own; no text is encoded as them. Slots stand for placeholders, on both sides. The joiner means that
-there is no white space between a slot and its neighbour. Tags stand before a source sentence, as in
-training data of their kind. Marks enclose the required translation of a term, which replaces the
-term in a source: 'Ein ⟨term⟩ package ⟨end⟩ fehlt'. Both sides have all reserved tokens, so that
-equal vocabularies stay equal.
+A placeholder is the same in a line and its translation. Reserved tokens have ids after a
+tokenizer's own ids; no text is encoded as one. Slots stand for placeholders, on both sides. The
+joiner means that there is no whitespace between a slot and its neighbour. A tag stands before a
+source sentence, as in training data of the same kind. Marks enclose the required translation of a
+term, which replaces the term in a source sentence: 'Ein ⟨term⟩ package ⟨end⟩ fehlt'. Both sides
+have all reserved tokens, so that equal vocabularies stay equal.
 """
 
 from collections import Counter
@@ -27,10 +27,10 @@ SLOTS = 16  # protected placeholders in a line, without repetitions; further one
 
 
 class TextPart(NamedTuple):
-    """A part of a line, without the white space around it.
+    """A part of a line, without the whitespace around it.
 
-    ``slot`` is the number of the slot that stands for it, from 0; None for plain text.
-    ``is_joined``: there is no white space between it and the part before.
+    ``slot`` is the number (from 0) of the slot that stands for the part; None for plain text.
+    ``is_joined`` says that there is no whitespace between this part and the part before.
     """
 
     text: str
@@ -41,7 +41,7 @@ class TextPart(NamedTuple):
 def split_parts(
     line: str, placeholders: Sequence[VerbatimPart], slots: Mapping[str, int]
 ) -> Iterator[TextPart]:
-    """Yield the parts of a line: placeholders that have a slot, and the text between them."""
+    """Yield the parts of a line: the placeholders in ``slots``, and the text between them."""
     is_joined = False
     place = 0
     for found in [*(each for each in placeholders if each.text in slots), None]:
@@ -56,9 +56,9 @@ def split_parts(
 
 
 class ReservedTokenizer(Tokenizer):
-    """A tokenizer with reserved ids after those of another: joiner, slots, tags, marks of terms.
+    """A tokenizer that adds reserved ids to another's ids: joiner, slots, tags and term marks.
 
-    ``term_marks``, if any, stand before and after the translation of a term.
+    The two ``term_marks``, if any, stand before and after the translation of a term.
     """
 
     def __init__(
@@ -98,10 +98,10 @@ class ReservedTokenizer(Tokenizer):
         return self._base.encode(line)
 
     def mark_terms(self, text: str, terms: TermList) -> tuple[list[int], list[str]]:
-        """Return the ids of a text in which translations between marks replace terms.
+        """Return the ids of a text in which terms are replaced by their translations between marks.
 
-        Also return a token for each id. The first token of a translation is the replaced text;
-        its other tokens and those of marks are empty.
+        Also return a token for each id. For the first id of a translation, it is the replaced text;
+        for the other ids and for marks, it is ''.
         """
         found = terms.find(text)
         cuts = [0, *(cut for each in found for cut in (each.start, each.end)), len(text)]
@@ -127,7 +127,7 @@ class ReservedTokenizer(Tokenizer):
     def encode_parts(
         self, parts: Iterator[TextPart], terms: TermList | None = None
     ) -> Iterator[tuple[str, list[int]]]:
-        """Yield the text and ids of each part, and of the joiners between them."""
+        """Yield each part's text and ids, and '' with the joiner's id where a joiner is needed."""
         is_first = has_space = True
         for part in parts:
             if part.slot is not None:
@@ -145,7 +145,7 @@ class ReservedTokenizer(Tokenizer):
             is_first = has_space = False
 
     def count_slots(self, ids: Sequence[int]) -> Counter[int]:
-        """Return how often each slot occurs among ids, by its number from 0."""
+        """Count how often each slot occurs among ids; keys are slot numbers, from 0."""
         first = self._slot_ids.start
         return Counter(number - first for number in ids if number in self._slot_ids)
 
@@ -157,7 +157,7 @@ class ReservedTokenizer(Tokenizer):
         return self._base.token(number) if number < size else self._names[number - size]
 
     def part_tokens(self, text: str, ids: Sequence[int], terms: TermList | None) -> list[str]:
-        """Return the tokens of a part from ``encode_parts`` with the same terms."""
+        """Return the tokens of a part that ``encode_parts`` has encoded with the same terms."""
         if ids[0] in self._slot_ids or ids[0] == self._joiner_id:
             return [text]
         if terms is None:
@@ -170,9 +170,9 @@ class ReservedTokenizer(Tokenizer):
         return [self._base.token(n) if n < size else filled.get(n, "") for n in ids]
 
     def detokenize(self, ids: Sequence[int], tokens: Sequence[str]) -> str:
-        """Return the text of ids; ``tokens``, if given, have the text of slots.
+        """Return the text of ids. If ``tokens`` is not empty, a slot's text is its token.
 
-        Runs of text and slots are joined by spaces, or by nothing at a joiner.
+        Runs of text ids and slots are joined with spaces, or directly where there is a joiner.
         """
         pieces: list[str] = []
         is_joined = True
@@ -192,7 +192,7 @@ class ReservedTokenizer(Tokenizer):
         return "".join(pieces)
 
     def _runs(self, ids: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """Yield the start and end of each run of text; each reserved id is its own run."""
+        """Yield the start and end of each run of text ids; each reserved id is a run by itself."""
         place = 0
         for is_text, run in groupby(ids, lambda number: number < self._base.size):
             length = sum(1 for _ in run)
@@ -203,10 +203,10 @@ class ReservedTokenizer(Tokenizer):
 
 @dataclass(frozen=True)
 class ReservedTokenizers(Tokenizers):
-    """Both sides' tokenizers, with reserved tokens.
+    """The tokenizers of both sides, with reserved tokens.
 
-    ``protect`` lists the placeholders that slots stand for. ``tag`` stands before each source
-    sentence, and translations must use ``terms``; None: there is none.
+    ``protect`` lists the groups of placeholders that slots stand for. ``tag`` is put before each
+    source sentence, and translations must use ``terms``; either may be None.
     """
 
     src: ReservedTokenizer
@@ -223,7 +223,7 @@ class ReservedTokenizers(Tokenizers):
         tags: Sequence[str],
         has_terms: bool = False,
     ) -> "ReservedTokenizers":
-        """Add reserved tokens to both sides."""
+        """Return both sides' tokenizers with reserved tokens added."""
         src = ReservedTokenizer(tokenizers.src, bool(protect), tags, has_terms)
         tgt = src
         if tokenizers.src is not tokenizers.tgt:
@@ -255,7 +255,7 @@ class ReservedTokenizers(Tokenizers):
 
     @property
     def has_terms(self) -> bool:
-        """Whether there are marks for the terms of a source."""
+        """Whether the tokenizers have marks for terms."""
         return bool(self.src.term_marks)
 
     def tag_id(self, tag: str) -> int:
@@ -289,9 +289,9 @@ class ReservedTokenizers(Tokenizers):
         return src_ids, tgt_ids
 
     def encode_source(self, line: str) -> EncodedSource:
-        """Return the ids of a source alone, with all placeholders as slots.
+        """Encode a source line whose target is not known, with all placeholders as slots.
 
-        Translations of terms stand between marks if the model has them, and in slots otherwise.
+        Terms become translations between marks if the model has marks, and slots otherwise.
         """
         parts, slots = self._split_source(line)
         ids = _ids(self.src.encode_parts(parts, self._inline_terms))
@@ -299,11 +299,11 @@ class ReservedTokenizers(Tokenizers):
 
     @property
     def _inline_terms(self) -> TermList | None:
-        """The terms to put between marks."""
+        """The terms whose translations go between marks; None if the model has no marks."""
         return self.terms if self.src.term_marks else None
 
     def _split_source(self, line: str) -> tuple[Iterator[TextPart], dict[str, int]]:
-        """Return a source's parts, and its slots: placeholders, and terms without marks."""
+        """Return the parts and slots of a source line; without marks, terms have slots as well."""
         found = find_verbatim(line, self.protect)
         if self.terms is not None and not self.src.term_marks:
             terms = self.terms.find(line, ((start, end) for _, start, end in found))
@@ -318,9 +318,9 @@ class ReservedTokenizers(Tokenizers):
         return _ids(self.tgt.encode_parts(split_parts(prefix, placeholders, slots)))
 
     def source_tokens(self, source: EncodedSource, ids: Sequence[int]) -> list[str]:
-        """Return the tokens of a source; the tokens of slots are their text in the line.
+        """Return the tokens of an encoded source line; a slot's token is its text in the line.
 
-        The tokens of tags are empty; see ``mark_terms`` for the tokens of terms.
+        The token of a tag is ''; see ``mark_terms`` for the tokens of terms.
         """
         inline = self._inline_terms
         parts = self.src.encode_parts(self._split_source(source.line)[0], inline)
@@ -337,9 +337,9 @@ class ReservedTokenizers(Tokenizers):
     def find_lost(
         self, src: str, tgt: str, left_out: Iterable[tuple[int, int]] = ()
     ) -> tuple[int, list[Term]]:
-        """Return how many terms a source has, and the terms its translation lacks.
+        """Return how many terms a source line has, and which of them its translation lacks.
 
-        Text in placeholders and in ``left_out`` spans does not count as a term.
+        Terms inside placeholders or ``left_out`` spans do not count.
         """
         if self.terms is None:
             return 0, []
@@ -365,7 +365,7 @@ class ReservedTokenizers(Tokenizers):
 
 
 def with_terms(tokenizers: Tokenizers, terms: TermList) -> "ReservedTokenizers":
-    """Return tokenizers that use terms; raise UsageError if the model has not learned to."""
+    """Return tokenizers that apply ``terms``; raise UsageError if the model cannot use terms."""
     if isinstance(tokenizers, ReservedTokenizers) and (tokenizers.has_terms or tokenizers.protect):
         return replace(tokenizers, terms=terms)
     raise UsageError(
@@ -375,12 +375,12 @@ def with_terms(tokenizers: Tokenizers, terms: TermList) -> "ReservedTokenizers":
 
 
 def protected_by(tokenizers: Tokenizers) -> tuple[Group, ...]:
-    """Return the placeholders that tokenizers have slots for."""
+    """Return the groups of placeholders for which the tokenizers have slots."""
     return tokenizers.protect if isinstance(tokenizers, ReservedTokenizers) else ()
 
 
 def without_slots(src: Lines, tgt: Lines, protect: Sequence[Group], side: int) -> StreamedLines:
-    """Return one side of a text, 0 or 1, without the placeholders that become slots."""
+    """Return one side of a text without placeholders that become slots; ``side`` is 0 or 1."""
 
     def read() -> Iterator[str]:
         for pair in zip(src, tgt, strict=True):
@@ -393,7 +393,7 @@ def without_slots(src: Lines, tgt: Lines, protect: Sequence[Group], side: int) -
 def _split_pair(
     src: str, tgt: str, protect: Sequence[Group]
 ) -> tuple[Iterator[TextPart], Iterator[TextPart]]:
-    """Return the parts of both sides; placeholders on both sides become slots."""
+    """Return the parts of both sides; placeholders that occur on both sides become slots."""
     of_src, of_tgt = (find_verbatim(line, protect) for line in (src, tgt))
     slots = _number(of_src, {each.text for each in of_tgt})
     return split_parts(src, of_src, slots), split_parts(tgt, of_tgt, slots)
@@ -402,7 +402,7 @@ def _split_pair(
 def _number(
     placeholders: Sequence[VerbatimPart], among: Collection[str] | None = None
 ) -> dict[str, int]:
-    """Return the slots of placeholders, in order of appearance; only of those in ``among``."""
+    """Number the placeholders' slots in order of appearance; leave out those not in ``among``."""
     texts = (each.text for each in placeholders if among is None or each.text in among)
     return {text: number for number, text in enumerate(list(dict.fromkeys(texts))[:SLOTS])}
 

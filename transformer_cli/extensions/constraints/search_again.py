@@ -1,4 +1,4 @@
-"""Search again for translations that lack placeholders or terms of their source."""
+"""Search again if a translation lacks placeholders or terms of its source."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from transformer_cli.extensions.constraints.reserved import ReservedTokenizers
 
 SECOND_BEAM = 8
-"""The beam of the second search, unless the first beam is wider."""
+"""The beam size of the second search, unless the first search has a wider beam."""
 
 
 @dataclass(frozen=True)
 class ReservedReviser(Reviser):
-    """Searches again to keep the placeholders and terms of sources."""
+    """A reviser that searches again if a translation has lost placeholders or terms."""
 
     tokenizers: "ReservedTokenizers"
 
@@ -30,9 +30,9 @@ class ReservedReviser(Reviser):
         n_best: int | None,
         watcher: Watcher,
     ) -> list[list[Translation]]:
-        """Search pieces that lost something with a wider beam; take the one that lost least.
+        """Translate pieces that lost something again, with a wider beam; keep what loses least.
 
-        Terms count if a line is translated as one piece. N-best lists and samples do not change.
+        Lost terms count only in lines of one piece. N-best lists and samples are not revised.
         """
         if (n_best or 1) > 1 or translator.sampler is not None:
             return found
@@ -65,6 +65,6 @@ class ReservedReviser(Reviser):
         ]
 
     def notes(self) -> Notes:
-        """Return the notes about differing placeholders and lost terms."""
+        """Return notes about differing placeholders and lost terms."""
         own = self.tokenizers
         return ReservedNotes(own.protect, own.terms is not None, own.find_lost)

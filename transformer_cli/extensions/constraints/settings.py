@@ -1,4 +1,4 @@
-"""The settings of placeholders and of terms."""
+"""The settings for placeholders and for terms."""
 
 from typing import Annotated, Any
 
@@ -11,7 +11,7 @@ from transformer_cli.extensions.verbatim.verbatim_parts import Group
 
 
 class ProtectSettings(Section):
-    """The key of tokenizers for placeholders."""
+    """The tokenizer key ``protect``, for placeholders."""
 
     protect: list[Group] = setting(
         [],
@@ -20,7 +20,7 @@ class ProtectSettings(Section):
     )
 
     def check_with(self, config: Any) -> None:
-        """Check that lines are not joined, as their placeholders are numbered by line."""
+        """Raise ValueError if lines are joined, as placeholders are numbered within a line."""
         super().check_with(config)
         if getattr(config.training, "concatenate", 0.0):
             raise ValueError(
@@ -30,7 +30,7 @@ class ProtectSettings(Section):
 
 
 class TermsSettings(Section):
-    """The key of data for terms."""
+    """The data key ``terms``."""
 
     terms: Annotated[float, Field(ge=0.0, le=1.0)] = setting(
         0.0,
@@ -39,7 +39,7 @@ class TermsSettings(Section):
     )
 
     def check_with(self, config: Any) -> None:
-        """Check that the source's vocabulary has the target's words."""
+        """Raise ValueError if the source vocabulary does not contain target words."""
         super().check_with(config)
         if not config.tokenizer.one_vocabulary:
             raise ValueError(
@@ -49,10 +49,10 @@ class TermsSettings(Section):
 
 
 def find_protect(tokenizer: TokenizerSection) -> list[Group]:
-    """Return the protected placeholders."""
+    """Return the groups of placeholders that a tokenizer protects."""
     return list(tokenizer.protect) if isinstance(tokenizer, ProtectSettings) else []
 
 
 def find_terms(data: DataSection) -> float:
-    """Return the share of training lines with terms."""
+    """Return the share of training lines that get terms."""
     return data.terms if isinstance(data, TermsSettings) else 0.0

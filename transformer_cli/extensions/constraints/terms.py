@@ -1,7 +1,7 @@
-"""Terms: words of a source and their required translations, found in both texts.
+"""Terms: source words with required translations; find them in a line and its translation.
 
-Words are compared with case folded. A word that ends in '*' stands for all words with that
-beginning, so 'Paket*' finds 'Pakete'.
+Words are compared ignoring case. A word that ends in '*' stands for all words that begin with
+the characters before it, so 'Paket*' matches 'Pakete'.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ _WORD = re.compile(rf"[{SPACELESS}]|[^\W_{SPACELESS}](?:[^\W{SPACELESS}]|[{MARKS
 
 
 class Word(NamedTuple):
-    """A word of a line with case folded, and its place."""
+    """A word of a line, case-folded, and where it starts and ends in the line."""
 
     text: str
     start: int
@@ -32,7 +32,7 @@ def split_words(line: str) -> list[Word]:
 
 
 class Term(NamedTuple):
-    """A term: the words of its source, and its translations."""
+    """A term: its words in the source language, and its translations."""
 
     source: tuple[str, ...]
     target: str  # the required translation: the first one
@@ -40,7 +40,7 @@ class Term(NamedTuple):
 
 
 class FoundTerm(NamedTuple):
-    """A term, and its place in a line."""
+    """A term, and where it starts and ends in a line."""
 
     term: Term
     start: int
@@ -48,7 +48,7 @@ class FoundTerm(NamedTuple):
 
 
 def read_pattern(text: str) -> tuple[str, ...]:
-    """Return a side of a term as words; raise ValueError if there are none or '*' is misplaced."""
+    """Split one side of a term into words; raise ValueError for no words or a misplaced '*'."""
     words: list[str] = []
     end = -1
     for word in split_words(text):
@@ -66,14 +66,14 @@ def read_pattern(text: str) -> tuple[str, ...]:
 
 
 def make_term(source: str, targets: Sequence[str]) -> Term:
-    """Return a term from its source and translations as written; see ``read_pattern``."""
+    """Make a term from its source and translations as users write them; see ``read_pattern``."""
     asked = re.sub(rf"(?<=[\w{MARKS}])\*", "", targets[0])
     return Term(read_pattern(source), asked, tuple(map(read_pattern, targets)))
 
 
 @dataclass(frozen=True)
 class TermList:
-    """The terms of a file."""
+    """The list of terms from a terms file."""
 
     terms: Sequence[Term]
 
@@ -84,7 +84,7 @@ class TermList:
 
     @cached_property
     def _by_first_word(self) -> dict[str, list[Term]]:
-        """Terms by their first word; for equal length, terms without '*' come first."""
+        """The terms, keyed by first word; terms with fewer '*' come first."""
         found = defaultdict(list)
         for term in sorted(self.terms, key=lambda term: sum(map(_is_open, term.source))):
             found[term.source[0]].append(term)
@@ -92,13 +92,13 @@ class TermList:
 
     @cached_property
     def _prefix_lengths(self) -> list[int]:
-        """The lengths of first words that end in '*', without it."""
+        """The lengths of first words that end in '*', not counting the '*'."""
         return sorted({len(word) - 1 for word in self._by_first_word if _is_open(word)})
 
     def find(self, line: str, left_out: Iterable[tuple[int, int]] = ()) -> list[FoundTerm]:
-        """Return the terms in a line, in order; a term within a longer one does not count.
+        """Return the terms in a line, in order. Of overlapping terms, only the longest counts.
 
-        Terms do not overlap ``left_out`` spans, e.g. placeholders.
+        Terms that overlap ``left_out`` spans, e.g. placeholders, do not count.
         """
         words = split_words(line)
         texts = [word.text for word in words]
@@ -129,18 +129,18 @@ class TermList:
     def find_lost(
         self, line: str, translation: str, left_out: Iterable[tuple[int, int]] = ()
     ) -> tuple[int, list[Term]]:
-        """Return how many terms ``find`` finds, and the terms the line's translation lacks."""
+        """Return how many terms ``find`` finds, and which of them the translation lacks."""
         found = self.find(line, left_out)
         return len(found), lost_terms([each.term for each in found], translation)
 
 
 def describe_kept(terms: int, lost: int) -> str:
-    """Return a message about how many of a text's terms are kept."""
+    """Return a message about how many of a text's terms its translation keeps."""
     return f"{terms - lost:,} of {terms:,} terms are kept, {1 - lost / terms:.1%}"
 
 
 def lost_terms(terms: Sequence[Term], translation: str) -> list[Term]:
-    """Return the terms a translation lacks; a term needed twice may be listed twice."""
+    """Return the terms that a translation lacks; a term needed twice may be listed twice."""
     texts = [word.text for word in split_words(translation)] if terms else []
     taken = bytearray(len(texts))
     lost = []
@@ -163,7 +163,7 @@ def _is_open(word: str) -> bool:
 
 
 def _fits(pattern: Sequence[str], texts: Sequence[str], place: int) -> bool:
-    """Return whether the words from ``place`` match a pattern."""
+    """Return whether the words from index ``place`` on match a pattern."""
     own = texts[place : place + len(pattern)]
     return len(own) == len(pattern) and all(
         text.startswith(word[:-1]) if _is_open(word) else text == word

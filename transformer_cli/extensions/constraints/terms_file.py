@@ -1,4 +1,4 @@
-"""Lists of terms: TSV with source, target and notes."""
+"""Read lists of terms from TSV files with the columns source, target and notes."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,10 +14,10 @@ _HEADER = {"source", "src", "target", "tgt"}
 
 
 def read_terms(path: Path, src_lang: str, tgt_lang: str) -> TermList:
-    """Read the terms of a file; several lines with the same source are one term.
+    """Read the terms in a file; lines with the same source make one term.
 
     Raises:
-        CorpusError: the file cannot be read, or a term has no words.
+        CorpusError: the file cannot be read or has no terms, or a term has no words.
     """
     languages = src_lang, tgt_lang
     targets: dict[str, tuple[str, list[str]]] = {}
@@ -37,7 +37,7 @@ def read_terms(path: Path, src_lang: str, tgt_lang: str) -> TermList:
 
 
 def _read_rows(path: Path, languages: tuple[str, str]) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield each term's place, source and translations."""
+    """Yield the location (file:line), source and translations of each row with a term."""
     names = _HEADER | set(languages)
     for number, line in enumerate(stream_lines(path, once=True), start=1):
         fields = [field.strip() for field in line.split("\t")]
@@ -53,5 +53,5 @@ def _read_rows(path: Path, languages: tuple[str, str]) -> Iterator[tuple[str, st
 
 
 def _read_head(field: str) -> str:
-    """Return a column's header for comparison: in lower case, or as a language code."""
+    """Normalize a column header for comparison: to lower case, or to a language code."""
     return field.casefold() if field.casefold() in _HEADER else normalize_language(field) or field

@@ -1,7 +1,7 @@
-"""Corpora found by name: archives of OPUS, and Parquet data sets of the Hugging Face Hub.
+"""Find corpora by name: OPUS archives, and Parquet data sets on the Hugging Face Hub.
 
-Names become URLs, which are downloaded and kept like any others. The Hub's answers are kept too, so
-a data set stays at the commit where it was first found, and needs no network afterwards.
+Names become URLs, which are downloaded and cached like any others. The Hub's answers are cached
+too, so a data set stays at the commit where it was first found, and needs no network afterwards.
 """
 
 from pathlib import Path
@@ -18,7 +18,7 @@ from transformer_cli.extensions.corpora.units import no_such
 from transformer_cli.extensions.stores.fetching import fetch, find, tell
 
 ARCHIVES = "https://object.pouta.csc.fi/"
-"""Where OPUS keeps its files."""
+"""The base URL of OPUS's archives."""
 HUB = "https://huggingface.co/"
 # The branch to which the Hub converts public data sets of any format.
 _CONVERTED = "revision/refs%2Fconvert%2Fparquet?blobs=true"
@@ -32,18 +32,18 @@ _ON_THE_HUB = (
 
 
 def archive_url(name: str, src_lang: str, tgt_lang: str) -> str:
-    """Return the URL of a version of a corpus of OPUS, as plain text."""
+    """Return the URL of an OPUS corpus's plain-text archive; ``name`` is CORPUS/VERSION."""
     pair = "-".join(sorted(map(opus_code, (src_lang, tgt_lang))))
     return f"{ARCHIVES}OPUS-{name}/moses/{pair}.txt.zip"
 
 
 def opus_code(language: str) -> str:
-    """Return OPUS's code for a language."""
+    """Return OPUS's code for a language, e.g. pt_BR for pt-BR."""
     return language.replace("-", "_")
 
 
 def fetch_corpus(name: str, src_lang: str, tgt_lang: str) -> tuple[Path, Path]:
-    """Return the two sides of a corpus of OPUS in its archive; download it if needed.
+    """Return path patterns for the two sides of an OPUS corpus; download its archive if needed.
 
     Raises:
         CorpusError: OPUS has no such corpus in these languages, or the download fails.
@@ -79,7 +79,7 @@ class _DataSet(BaseModel):
 
 
 def fetch_data_set(source: SourceConfig) -> tuple[Path, ...]:
-    """Return the Parquet files of a split of a data set; download them if needed.
+    """Return the paths of the Parquet files of a data set's split; download them if needed.
 
     Raises:
         CorpusError: there is no such data set or split, or the download fails.
@@ -104,7 +104,7 @@ def _ask_hub(source: SourceConfig) -> _DataSet:
 
 
 def _list_files(source: SourceConfig, found: _DataSet) -> dict[str, _File]:
-    """Return the files of a split by URL, in order; raise CorpusError if there are none."""
+    """Return a split's files in name order, keyed by URL; raise CorpusError if there are none."""
     split = source.split if isinstance(source.split, str) else "train"
     wanted = f"{source.config or 'default'}/{split}"
     splits: dict[str, dict[str, _File]] = {}

@@ -1,4 +1,4 @@
-"""Encodings declared in files such as PO, TMX, XLIFF and HTML."""
+"""Find the encodings that PO, TMX, XLIFF and HTML files declare."""
 
 import codecs
 import re
@@ -8,11 +8,11 @@ _UTF_16 = ("utf-16", "utf-16-le", "utf-16-be")
 
 
 def find_encoding(declared: str, utf16: bool = False) -> str | None:
-    """Return Python's name of an encoding that a file declares; None if it cannot be used.
+    """Return Python's name for the encoding that a file declares; None if it cannot be used.
 
-    All returned encodings read ASCII as ASCII, one character at a time, in linear time. ``utf16``
-    allows UTF-16, which XML may declare; other text in UTF-16 cannot declare it in ASCII. Readers
-    drop a byte order mark, so 'utf-8-sig' is UTF-8.
+    Except for UTF-16, they all decode ASCII bytes as ASCII, one at a time, in linear time.
+    ``utf16`` also allows UTF-16, which XML may declare; other UTF-16 text cannot declare it in
+    ASCII. Readers drop a byte order mark, so for 'utf-8-sig' this returns 'utf-8'.
     """
     try:
         name = codecs.lookup(declared).name.removesuffix("-sig")

@@ -1,4 +1,4 @@
-"""``transformer-cli clean``."""
+"""The command ``transformer-cli clean``."""
 
 import os
 from collections import Counter
@@ -58,7 +58,7 @@ def clean(given: CleanOptions) -> None:
 
 
 def _lines(record: "prepared.CorpusRecord", reasons: Iterable[str]) -> Iterator[str]:
-    """Yield how many pairs of all sources each filter rejects, and how many are kept."""
+    """Yield lines of a table: how many pairs each filter rejected, and how many were kept."""
     removed, kept = Counter[str](), Counter[str]()
     for source in record.sources:
         removed.update(source.removed)
@@ -73,9 +73,9 @@ def _lines(record: "prepared.CorpusRecord", reasons: Iterable[str]) -> Iterator[
 
 
 def check_new(path: Path, option: str, runs: Iterable[Path] = ()) -> None:
-    """Check, before long work, that a new or empty directory can be written to ``path``.
+    """Raise UsageError, before long work, unless ``path`` is or can become an empty directory.
 
-    ``runs`` are the runs that the command reads.
+    ``runs`` are the directories of runs that the command reads; ``path`` may not be in them.
     """
     directories.check_outside_runs(path, option, runs)
     if path.is_dir() and not any(path.iterdir()):

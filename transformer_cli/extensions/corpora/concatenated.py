@@ -15,17 +15,17 @@ class ConcatenatedSources(PairSource):
     sources: tuple[PairSource, ...]
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """Yield each pair of lines, in order, blank ones included."""
+        """Yield all pairs of lines in order, including blank ones."""
         for source in self.sources:
             yield from source.pairs()
 
     def source_sha256(self) -> str:
-        """Return a SHA-256 of the sources' checksums."""
+        """Return the SHA-256 of the sources' checksums joined together."""
         sums = "".join(source.source_sha256() for source in self.sources)
         return hashlib.sha256(sums.encode()).hexdigest()
 
     def mtime_key(self) -> str | None:
-        """Return the keys of all sources, or None if one has none."""
+        """Return the keys of all sources, joined, or None if one of the sources has no key."""
         keys = [source.mtime_key() for source in self.sources]
         return None if None in keys else "; ".join(map(str, keys))
 
@@ -36,12 +36,12 @@ class ConcatenatedSources(PairSource):
 
 @dataclass(frozen=True)
 class ExtendedText(ConcatenatedSources):
-    """The split ``train`` and the sources added to it."""
+    """The training split, followed by the sources added to it."""
 
     names: tuple[str, ...]
     """The names of the added sources."""
 
     @property
     def parts(self) -> dict[str, PairSource]:
-        """All sources by name."""
+        """All sources, keyed by name."""
         return dict(zip(("train", *self.names), self.sources, strict=True))

@@ -1,12 +1,12 @@
-"""Decide about each pair of a corpus: a filter rejects it, or it goes to a split.
+"""Decide for each pair of a corpus which filter rejects it, or which split it goes to.
 
-Workers note what ``FilterPass`` collects about each pair: a flag, a measure or a digest for each
-filter, and a digest of each side, at most 60 bytes a pair. This process decides the rest.
+Workers return what ``FilterPass`` collects about each pair: a flag, a measure or a digest for each
+filter, and a digest of each side; at most 60 bytes per pair. The main process then decides.
 
-Splits are drawn by pair, so that no side of a held-out pair is trained on. As long as there are
-enough, the held-out pairs are ones whose sides occur nowhere else. For any other held-out pair, all
-pairs that share a side with it are left out of the training text. The choice depends on the seed
-and on the pairs' text, not on their place.
+Held-out pairs are chosen so that neither of their sides is trained on. Pairs whose sides occur
+nowhere else are chosen first. If there are too few, others are held out as well, and all pairs that
+share a side with them are left out of the training text. The choice depends on the seed and on the
+text of the pairs, not on their order.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,14 +38,14 @@ SPLITS = {TRAIN: "train", VAL: "val", TEST: "test"}
 
 @dataclass(frozen=True)
 class Filtering:
-    """The filters of a corpus, in the form sent to workers."""
+    """The filters of a corpus, in a form that can be sent to workers."""
 
     names: tuple[str, ...]
     settings: FilterSettings
     active: tuple[frozenset[str], ...]
-    """The names of each source's filters."""
+    """For each source, the names of its filters."""
     with_sides: bool
-    """Whether digests of the sides are also needed."""
+    """Whether digests of the source and target lines are also needed."""
 
     @property
     def filters(self) -> list[Filter]:
@@ -59,7 +59,7 @@ def _build(names: tuple[str, ...], settings: FilterSettings) -> list[Filter]:
 
 
 def judge(filtering: Filtering, source: int, pairs: Pairs) -> list[np.ndarray]:
-    """Return arrays with facts about a source's pairs: one for each filter, and for each side."""
+    """Return one array of facts about the pairs per filter, then one of digests per side."""
     passed = FilterPass(filtering.filters, filtering.active[source])
     for batch in in_batches(pairs):
         passed.add(batch)
@@ -70,12 +70,12 @@ def judge(filtering: Filtering, source: int, pairs: Pairs) -> list[np.ndarray]:
 def decide(
     filtering: Filtering, columns: Sequence[np.ndarray], source_of: np.ndarray
 ) -> np.ndarray:
-    """Return for each pair the place of the filter that rejects it, int8; -1 if none does.
+    """Return, for each pair, the index of the filter that rejects it (int8), or -1 if none does.
 
     Args:
         filtering: the filters.
-        columns: the arrays from ``judge`` for all pairs, part after part.
-        source_of: the number of each pair's source.
+        columns: the arrays from ``judge``, each joined over all parts of the text.
+        source_of: the index of each pair's data source.
     """
     reasons = np.full(len(source_of), -1, np.int8)
     for place, (filter_, known) in enumerate(zip(filtering.filters, columns, strict=False)):
@@ -94,12 +94,12 @@ def decide(
 def draw(
     split: SplitConfig, may_hold_out: np.ndarray, sides: Sequence[np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the held-out pairs, test pairs first, and a mask of pairs that share a side with them.
+    """Return the held-out pairs' indices (test first) and a mask of pairs sharing a side with them.
 
     Args:
-        split: how many pairs are wanted; there are fewer if there are not enough.
+        split: how many pairs to hold out; fewer are returned if there are not enough.
         may_hold_out: a mask of the pairs that may be drawn.
-        sides: digests of the sources, and of the targets.
+        sides: the digests of all source lines, and those of all target lines.
     """
     wanted = split.val + split.test
     is_alone = np.ones(len(may_hold_out), bool)
@@ -124,7 +124,7 @@ def draw(
 def _choose_apart(
     held_out: Sequence[int], others: np.ndarray, sides: Sequence[np.ndarray], wanted: int
 ) -> Iterator[int]:
-    """Yield the first of ``others`` that share no side with each other or with held-out pairs."""
+    """Yield the missing pairs: the first of ``others`` that share no side with a held-out pair."""
     missing = wanted - len(held_out)
     seen = [set(digests[held_out].tolist()) for digests in sides]
     for place in others.tolist():
@@ -139,7 +139,7 @@ def _choose_apart(
 
 
 def _draw_numbers(sides: Sequence[np.ndarray], seed: int) -> np.ndarray:
-    """Return a random number for each pair, a function of its text and the seed."""
+    """Return a random number for each pair that depends only on its text and the seed."""
     src, tgt = sides
     salt = blake2b(str(seed).encode(), digest_size=8).digest()
     numbers = src ^ np.uint64(int.from_bytes(salt, "little"))
@@ -150,7 +150,7 @@ def _draw_numbers(sides: Sequence[np.ndarray], seed: int) -> np.ndarray:
 
 
 def mix(numbers: np.ndarray) -> np.ndarray:
-    """Return mixed 64-bit numbers: each bit depends on all bits (the finalizer of MurmurHash3)."""
+    """Mix 64-bit numbers so that each bit depends on all bits (the finalizer of MurmurHash3)."""
     for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53, 1):
         numbers = (numbers ^ (numbers >> np.uint64(33))) * np.uint64(factor)
     return numbers

@@ -1,4 +1,4 @@
-"""What ``init`` can start from: the user's own text, and corpora of OPUS."""
+"""The configs that ``init`` can write for the user's own text and for OPUS corpora."""
 
 import re
 from dataclasses import asdict, dataclass
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from transformer_cli.cli.init import InitOptions, NewConfig
 
 _OF_OPUS = ("src_lang", "tgt_lang", "name")
-"""The options for opus; own takes these and all others."""
+"""The options that ``--from opus`` accepts; ``--from own`` accepts all."""
 
 
 @dataclass(frozen=True)
 class TextOptions(ExtraOptions):
-    """The text that a new config is for."""
+    """The options of ``init`` that describe the text for a new config."""
 
     heading = "Your text"
     about = (
@@ -74,7 +74,7 @@ class TextOptions(ExtraOptions):
 
     @property
     def config_name(self) -> str | None:
-        """The name of the config without its ending, if one is given."""
+        """The config's name from ``--name``, without its ending; None if it is not given."""
         if self.name is None:
             return None
         if Path(self.name).name != self.name:
@@ -82,7 +82,7 @@ class TextOptions(ExtraOptions):
         return re.sub(r"(?<=.)\.ya?ml$", "", self.name)
 
     def pair(self, split: str, prefix: str = "") -> "corpus.ParallelFiles | None":
-        """Return the files of a split from the options with a prefix; None if the user has none."""
+        """Return a split's files from two options with this prefix; None if neither is given."""
         src, tgt = getattr(self, f"{prefix}src"), getattr(self, f"{prefix}tgt")
         if src is None and tgt is None and prefix:
             return None
@@ -97,7 +97,7 @@ class TextOptions(ExtraOptions):
         return pair
 
     def languages(self, guesses: tuple[str, str] = ("", "")) -> tuple[str, str]:
-        """Return both languages; raise UsageError if one is missing, unknown, or swapped."""
+        """Return both languages; raise UsageError if they are missing, unknown or swapped."""
         src, tgt = self.src_lang or guesses[0], self.tgt_lang or guesses[1]
         for name, language in (("src", src), ("tgt", tgt)):
             if not language:
@@ -113,7 +113,7 @@ class TextOptions(ExtraOptions):
 
 
 def configure_own(given: "InitOptions", rest: str) -> "NewConfig":
-    """Return a config for two of the user's own files."""
+    """Return a config for the user's own text files."""
     if rest:
         raise UsageError(f"--from own:{rest}: own takes no name; use --from own")
     text = given.extra(TextOptions)
@@ -131,7 +131,7 @@ def configure_own(given: "InitOptions", rest: str) -> "NewConfig":
 
 
 def configure_opus(given: "InitOptions", rest: str) -> "NewConfig | None":
-    """Return a config for a corpus of OPUS; list the corpora if none is named."""
+    """Return a config for an OPUS corpus; if none is named, list the corpora and return None."""
     opening.check_stores("--from opus")
     text = given.extra(TextOptions)
     name = text.config_name

@@ -1,4 +1,4 @@
-"""The kind of data ``corpus``: sources in several formats, filtered and split for a run."""
+"""The data kind ``corpus``: sources in several formats, filtered and split for a run."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -12,7 +12,7 @@ from transformer_cli.extensions.corpora.settings import CorpusData, SourceConfig
 
 
 class SourcesKind(CorpusKind[CorpusData]):
-    """Splits drawn from sources, or read from a source of their own.
+    """Splits that are drawn from shared sources, or read from a source of their own.
 
     A run with checkpoints keeps its own text, even if ``data.sources`` changes.
     """
@@ -42,14 +42,14 @@ class SourcesKind(CorpusKind[CorpusData]):
         return prepared.split_path(place, split)
 
     def read_split(self, split: str, place: Path | None) -> ParallelText:
-        """Read a split with the tags of its sources."""
+        """Read a split, with the tag of its data source on each source line."""
         text = self.open_split(split, place)
         if isinstance(text, ParallelText):
             return text
         return prepared.read_split(text.src.parent, split, self.data)
 
     def is_here(self, split: str, place: Path | None) -> bool:
-        """Return whether a split's source, if it has its own, is a file on this machine."""
+        """Return False if the split has its own source and that must be downloaded, else True."""
         return split not in self._given or self._given[split].is_local
 
     @property
@@ -57,7 +57,7 @@ class SourcesKind(CorpusKind[CorpusData]):
         return prepared.given_sources(self.data)
 
     def has_prepared(self, directory: Path, is_begun: bool) -> bool:
-        """Return whether the text matches the current sources, or a run already uses it."""
+        """Return whether ``directory`` has text made from the current sources or used by a run."""
         from transformer_cli.extensions.corpora.preparing import is_prepared
 
         record = prepared.read_corpus_record(directory)
@@ -94,7 +94,7 @@ class SourcesKind(CorpusKind[CorpusData]):
 
 
 def describe_record(record: prepared.CorpusRecord) -> Iterator[str]:
-    """Yield a line about each source: how many pairs it has, and how many were kept."""
+    """Yield one line per source: how many pairs it has, and how many were kept or left out."""
     for source in record.sources:
         kept = ", ".join(f"{count:,} {split}" for split, count in source.kept.items()) or "none"
         left_out = [f"{count:,} {name}" for name, count in source.removed.items()]

@@ -2,7 +2,7 @@
 
 api = 1
 TABLES = (".tsv", ".jsonl")
-"""Endings of the tables in which translate reads a column or a field."""
+"""The filename endings of tables from which ``translate`` reads a column or field."""
 
 needs = ("checks", "revision")
 provides = {

@@ -1,4 +1,4 @@
-"""Weights and tags of the sources of a training text, and the pairs drawn for each epoch."""
+"""Weights and tags of the training sources, and the pairs drawn from them in each epoch."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -27,33 +27,33 @@ from transformer_cli.text.protocol import Tokenizers
 
 @dataclass(frozen=True)
 class TrainingMix:
-    """The weight and tag of each source of a training text, in the order of their pairs."""
+    """The weights and tags of the training sources, in the order in which pairs are stored."""
 
     sizes: tuple[int, ...]
     """How many pairs of each source have text on both sides."""
     weights: tuple[float, ...]
     """How often each pair of a source is drawn in an epoch."""
     tags: tuple[int | None, ...]
-    """The id of the token before each source sentence; None: no such token."""
+    """For each source, the id of the tag before its source sentences; None: no tag."""
     rows: tuple[tuple[str, str], ...] = ()
-    """Rows for the summary of the training."""
+    """Rows for the training summary, each with a name and a value."""
 
     def scale_last(self, count: int, factor: float) -> "TrainingMix":
-        """Return the mix with the weights of the last ``count`` sources times ``factor``."""
+        """Return a copy with the weights of the last ``count`` sources multiplied by ``factor``."""
         scaled = (weight * factor for weight in self.weights[-count:])
         return replace(self, weights=(*self.weights[:-count], *scaled))
 
     def sources_of(self, pairs: np.ndarray) -> np.ndarray:
-        """Return the number of each pair's source; ``pairs`` are places in the whole text."""
+        """Return the index of each pair's data source; ``pairs`` are indices in the whole text."""
         return np.searchsorted(np.cumsum(self.sizes, dtype=np.int64), pairs, side="right")
 
     def count_tags(self, pairs: np.ndarray) -> np.ndarray:
-        """Return the number of tags before each pair's source, 0 or 1."""
+        """Return the number of tags (0 or 1) before each pair's source sentence."""
         has_tag = np.array([tag is not None for tag in self.tags], np.int64)
         return np.take(has_tag, self.sources_of(pairs))
 
     def add_tags(self, text: EncodedText, pairs: np.ndarray) -> EncodedText:
-        """Return ``text``, the pairs at these places, with tags before the source sentences."""
+        """Return ``text`` with its source sentences tagged; ``pairs`` has its pairs' indices."""
         counts = self.count_tags(pairs)
         if not counts.any():
             return text
@@ -69,7 +69,7 @@ class TrainingMix:
 
 
 class MixedStore(ShardedStore):
-    """The short pairs of a store with tags before their sources, drawn by the sources' weights."""
+    """The short pairs of a store, with tags, drawn as often as their sources' weights say."""
 
     def __init__(
         self,
@@ -82,11 +82,11 @@ class MixedStore(ShardedStore):
         self.mix = mix
 
     def shard_lengths(self, shard: int) -> Lengths:
-        """Return, for each draw, the maximum number of tokens in a pair that it may pick."""
+        """Return the maximum source and target lengths of the pairs that each draw may pick."""
         return self._sampler(shard).lengths
 
     def draw(self, shard: int, seed: int, epoch: int) -> EncodedText:
-        """Return the pair picked by each draw."""
+        """Return the pairs drawn from a shard in an epoch."""
         return super().draw(shard, seed, epoch).take(self._sampler(shard).pick(seed, epoch, shard))
 
     def rows(self) -> Iterable[tuple[str, str]]:
@@ -102,14 +102,14 @@ class MixedStore(ShardedStore):
         return Lengths(src + self.mix.count_tags(self._places(shard)), tgt)
 
     def _places(self, shard: int) -> np.ndarray:
-        """Return the places of a shard's pairs in the whole text, including long pairs."""
+        """Return the indices in the whole text of a shard's pairs, including long pairs."""
         page_pairs = self.store.record.page_pairs
         firsts = np.array(self.pages(shard)) * page_pairs
         places = (firsts[:, None] + np.arange(page_pairs)).ravel()
         return places[places < len(self.store)]
 
     def _sampler(self, shard: int) -> "EpochSampler":
-        """Return the sampler of a shard's short pairs."""
+        """Return the sampler for a shard's short pairs."""
         lengths = self.read_lengths(shard)
         short = self.find_short(lengths)
         lengths = Lengths(lengths.src[short], lengths.tgt[short])
@@ -131,25 +131,25 @@ class MixedStore(ShardedStore):
 
 _STEPS = 1 << 20
 _STRIDE = 648_055
-"""``_STEPS`` over the golden ratio, odd: multiples are evenly spread and reach all numbers."""
+"""``_STEPS`` / golden ratio. It is odd, so its multiples mod ``_STEPS`` reach all steps evenly."""
 
 
 @dataclass(frozen=True)
 class _Share:
-    """A part of a source's pairs for each epoch, evenly spaced in the order of their lengths."""
+    """A sample of a source's pairs for each epoch, evenly spaced in the order of their lengths."""
 
     pairs: np.ndarray
-    """All pairs of the source, by length."""
+    """The indices of all pairs of the source, sorted by length."""
     count: int
-    """How many are drawn."""
+    """How many pairs are drawn per epoch."""
 
     def pick(self, shift: int) -> np.ndarray:
-        """Return the pairs of an epoch; over all shifts below 2^20, each pair is as frequent."""
+        """Return an epoch's pairs; over all shifts below 2^20, each is picked equally often."""
         steps = np.arange(self.count, dtype=np.int64) * _STEPS + shift
         return np.take(self.pairs, steps * len(self.pairs) // (self.count * _STEPS))
 
     def max_lengths(self, side: np.ndarray) -> np.ndarray:
-        """Return, for each draw, the maximum number of tokens in a pair that it may pick."""
+        """Return, for each draw, the maximum length in ``side`` of the pairs that it may pick."""
         draws = np.arange(self.count + 1, dtype=np.int64) * len(self.pairs)
         first, last = draws[:-1] // self.count, -(-draws[1:] // self.count)
         # Add an element, as reduceat accepts no end beyond the array.
@@ -158,10 +158,10 @@ class _Share:
 
 
 class EpochSampler:
-    """Draws the pairs of an epoch, some of them from several of similar length.
+    """A sampler of the pairs of an epoch. Some draws pick one of several pairs of similar length.
 
-    Each epoch has all pairs in ``every``, as often as they occur there. Batches are planned with
-    the longest pair that a draw may pick, so all epochs have the same number of batches.
+    Each epoch has all pairs in ``every``, as often as they occur there. Batches are planned for
+    the longest pair that each draw may pick, so all epochs have the same number of batches.
     """
 
     def __init__(self, every: np.ndarray, shares: Sequence[_Share], lengths: Lengths) -> None:
@@ -173,10 +173,10 @@ class EpochSampler:
                 for side in lengths
             )
         )
-        """The most tokens of a pair that each draw may pick."""
+        """The maximum source and target lengths of the pairs that each draw may pick."""
 
     def pick(self, seed: int, epoch: int, shard: int) -> np.ndarray:
-        """Return the pair picked by each draw, a pure function of the arguments."""
+        """Return the index of the pair that each draw picks; it depends only on the arguments."""
         random = np.random.Generator(np.random.PCG64([seed, shard]))
         shifts = (random.integers(0, _STEPS, len(self._shares)) + epoch * _STRIDE) % _STEPS
         picked = (share.pick(int(shift)) for share, shift in zip(self._shares, shifts, strict=True))
@@ -187,7 +187,7 @@ class EpochSampler:
 
 
 def extend_text(data: DataConfig, train: PairSource) -> PairSource:
-    """Return the split ``train`` with the sources in ``data.more`` and ``data.replay``."""
+    """Return the training split followed by the sources in ``data.more`` and ``data.replay``."""
     max_bad_units = data.max_bad_units if isinstance(data, CorpusData) else MAX_BAD_UNITS
     added = {
         name: open_source(source, data.src_lang, data.tgt_lang, max_bad_units)
@@ -203,7 +203,7 @@ def mix_store(
     tokenizers: Tokenizers,
     store: EncodedStore,
 ) -> MixedStore | None:
-    """Return the training text with its sources' weights and tags; None if it has neither."""
+    """Return a store that applies the sources' weights and tags; None if no source sets any."""
     data = config.data
     added = [(source.weight, source.tag) for source in added_sources(data).values()]
     if isinstance(data, CorpusData):
@@ -231,7 +231,7 @@ def mix_store(
 def _weigh_replay(
     replay: Replay, mix: TrainingMix, store: EncodedStore, max_length: int
 ) -> TrainingMix:
-    """Return the mix with weights that give replayed pairs their share of each epoch."""
+    """Reweight the mix so that replayed pairs make up a share ``replay.share`` of each epoch."""
     short = _count_short_pairs(mix, store, max_length)
     count = len(replay.sources)
     own, replayed = np.split(np.array(mix.weights) * short, [-count])
@@ -258,7 +258,7 @@ def _weigh_replay(
 
 
 def _count_short_pairs(mix: TrainingMix, store: EncodedStore, max_length: int) -> np.ndarray:
-    """Return how many pairs of each source have at most ``max_length`` tokens, with tags."""
+    """Count each source's pairs with at most ``max_length`` tokens per side, tags included."""
     counts = np.zeros(len(mix.sizes), np.int64)
     first = 0
     for lengths in store.read_lengths():

@@ -19,12 +19,12 @@ from transformer_cli.extensions.corpora.tmx import TmxReader
 from transformer_cli.extensions.corpora.units import BadUnits, UnitReader
 
 MAX_BAD_UNITS = 0.01
-"""The share of a source's units that may be damaged, unless a setting changes it."""
+"""The default limit for the share of a source's units that may be damaged."""
 
 
 @dataclass(frozen=True)
 class TextReader(ParallelFiles):
-    """Two aligned text files. No line may be damaged, as dropping it would lose its other side."""
+    """Two aligned text files. A damaged line is an error, as dropping it would lose the pair."""
 
     bad: BadUnits = field(default_factory=BadUnits, compare=False)
 
@@ -37,12 +37,12 @@ class TextFilesReader(ConcatenatedSources):
     bad: BadUnits = field(default_factory=BadUnits, compare=False)
 
     def mtime_key(self) -> str | None:
-        """Return one key for all files, from one query to each store."""
+        """Return one key for all files; each store is queried only once."""
         return mtime_key_of(path for source in self.sources for path in source.paths)
 
 
 SourceReader = TextReader | TextFilesReader | UnitReader
-"""A configured source, which each use reads again."""
+"""The reader of a configured source; each iteration over its pairs reads the source again."""
 
 
 def check_stores(name: str) -> None:
@@ -53,7 +53,7 @@ def check_stores(name: str) -> None:
 
 
 def count_bytes(reader: SourceReader) -> int:
-    """Return the size of a source's files, in bytes, without decompressing them."""
+    """Return the total size of a source's files as stored, in bytes."""
     if isinstance(reader, UnitReader):
         paths = list(reader.files)
     else:
@@ -72,10 +72,10 @@ def count_bytes(reader: SourceReader) -> int:
 def open_source(
     source: SourceConfig, src_lang: str, tgt_lang: str, max_bad_units: float = MAX_BAD_UNITS
 ) -> SourceReader:
-    """Return the reader of a source, which reads nothing until its pairs are requested.
+    """Return a reader for a source; it reads no pairs until they are requested.
 
-    Some formats need the languages. A share of at most ``max_bad_units`` may be damaged; these
-    units are counted and left out.
+    Some formats need the languages. Damaged units are counted and left out, as long as they are
+    at most a share of ``max_bad_units`` of the source's units.
 
     Raises:
         CorpusError: no file matches a path with wildcards, the path is a directory, or a file
@@ -107,7 +107,7 @@ def open_source(
 
 
 def source_of_file(path: Path) -> SourceConfig:
-    """Return the source for a file by the ending of its name: TMX, PO, or TSV with two columns.
+    """Return the source setting for a TMX, PO or two-column TSV file, from its name's ending.
 
     Raises:
         UsageError: the name has another ending.
@@ -127,9 +127,9 @@ def source_of_file(path: Path) -> SourceConfig:
 def _open_text_files(
     src: Path, tgt: Path, sums: tuple[str | None, str | None]
 ) -> TextReader | TextFilesReader:
-    """Pair up the files that match both paths, by the text that the wildcards match.
+    """Pair up the source and target files in whose names the wildcards match the same text.
 
-    If no two files agree in that, as with 'de/*' and 'en/*', pair them up in sorted order.
+    If there are none, as when 'de/*' matches a.de and 'en/*' a.en, pair up all in sorted order.
     """
     src_files, tgt_files = map(find_files, (src, tgt), sums)
     of_src, of_tgt = _by_parts(src, src_files), _by_parts(tgt, tgt_files)
@@ -152,14 +152,14 @@ def _open_text_files(
 
 
 def _compile(pattern: str) -> re.Pattern[str]:
-    """Return a pattern with * and ?, which match no slash, as a regular expression with groups."""
+    """Compile a path pattern to a regular expression: * and ? become groups that match no slash."""
     wildcards = {"*": "([^/]*)", "?": "([^/])"}
     parts = re.split("([*?])", re.sub(r"\*+", "*", pattern))
     return re.compile("".join(wildcards.get(part) or re.escape(part) for part in parts))
 
 
 def _by_parts(pattern: Path, files: Sequence[Path]) -> dict[tuple[str, ...], Path]:
-    """Return files by the text that the wildcards match in their names."""
+    """Return a dict of the files, keyed by the texts that the wildcards match in their paths."""
     found = {}
     # Downloaded files are elsewhere, but the ends of their paths are the same.
     begin = next((at for at, part in enumerate(pattern.parts) if set(part) & {"*", "?"}), -1)

@@ -1,4 +1,4 @@
-"""Options for tables: `translate` reads one column or field of them as text."""
+"""Options for translating tables: ``translate`` reads one column or field as text."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,14 +22,14 @@ _FORMATS: dict[str, Any] = {ending: ending.removeprefix(".") for ending in TABLE
 
 
 def format_of(path: Path) -> TableFormat | None:
-    """Return the format for a name's ending, ignoring compression; None if it is not a table."""
+    """Return the table format for a filename, ignoring e.g. .gz; None if it is not a table."""
     found: TableFormat | None = _FORMATS.get(plain_text.ending_of(path))
     return found
 
 
 @dataclass(frozen=True)
 class TableOptions(InputOptions):
-    """The place of the text to translate in a table."""
+    """The options that say which column or field of a table to translate."""
 
     heading = "Documents and tables"
     order = 2
@@ -47,7 +47,7 @@ class TableOptions(InputOptions):
         return is_named or self.src_column is not None or self.src_field is not None
 
     def find_text(self, given: TranslateOptions) -> "tables.TextColumn":
-        """Return the place of the text in the input; raise UsageError if it is unclear."""
+        """Return the column or field to translate; raise UsageError if that is unclear."""
         return tables.find_text(given.input_, self.src_column, self.src_field)
 
     def check(self, given: TranslateOptions) -> None:

@@ -1,4 +1,4 @@
-"""The list of corpora that OPUS, the open collection of parallel corpora, has in two languages."""
+"""List the corpora in two languages that OPUS, the open collection of parallel corpora, has."""
 
 import re
 from typing import Annotated
@@ -19,7 +19,7 @@ _Count = Annotated[int | None, BeforeValidator(lambda count: None if count == ""
 
 
 class Release(BaseModel):
-    """The latest version of a corpus in two languages, as the API describes it."""
+    """The latest version of a corpus in two languages, as OPUS's API describes it."""
 
     corpus: str
     version: str
@@ -30,7 +30,7 @@ class Release(BaseModel):
 
     @property
     def name(self) -> str:
-        """The name of the corpus and its version, as in a source's setting."""
+        """The corpus and its version as CORPUS/VERSION, like a source's setting ``opus``."""
         return f"{self.corpus}/{self.version}"
 
 
@@ -74,7 +74,7 @@ def list_releases(src_lang: str, tgt_lang: str) -> list[Release]:
 
 
 def find_release(name: str, src_lang: str, tgt_lang: str) -> Release:
-    """Return the latest version of a corpus; raise the same errors as ``list_releases``."""
+    """Return a corpus's latest version; raise CorpusError if OPUS lacks it or does not answer."""
     releases = list_releases(src_lang, tgt_lang)
     for release in releases:
         if name in (release.corpus, release.name):

@@ -1,4 +1,4 @@
-"""The config of a first experiment on the user's own text, or on a corpus of OPUS."""
+"""The config for a first experiment with the user's own text or an OPUS corpus."""
 
 import os.path
 import re
@@ -22,11 +22,11 @@ if TYPE_CHECKING:  # importing it needs the extension for downloads
 _LANGUAGE_OPTIONS = ("--src-lang", "--tgt-lang")
 _MAX_HELD_OUT = 1000
 _SHARE_HELD_OUT = 20
-"""One pair in this many is held out for each split, up to the maximum."""
+"""For each split, one pair in this many is held out, up to ``_MAX_HELD_OUT`` pairs."""
 
 
 def read_languages(src_lang: str, tgt_lang: str) -> tuple[str, str]:
-    """Return both language codes in their usual form; raise UsageError if they are invalid."""
+    """Return both codes in their usual form; raise UsageError if they are invalid or equal."""
     names = normalize_language(src_lang), normalize_language(tgt_lang)
     for option, given, name in zip(_LANGUAGE_OPTIONS, (src_lang, tgt_lang), names, strict=True):
         if name is None:
@@ -43,7 +43,7 @@ def check_files(files: ParallelFiles) -> None:
     Raises:
         MissingTextError: there is no such file.
         MissingExtraError: a file is compressed, and the package that reads it is missing.
-        CorpusError: a file can be read only once, or both sides are the same file.
+        CorpusError: a path is not a regular file, or both sides are the same file.
     """
     for path in files.paths:
         if path.is_dir():
@@ -56,7 +56,7 @@ def check_files(files: ParallelFiles) -> None:
 
 
 def guess_languages(src: Path, tgt: Path) -> tuple[str, str]:
-    """Return languages from the endings of files, e.g. train.de and train.zh_TW; '' for unknown."""
+    """Guess languages from filename endings, e.g. train.de and train.zh_TW; '' where unknown."""
     of_src, of_tgt = (
         _guess_language((Path(path.stem) if is_compressed(path) else path).suffix[1:])
         for path in (src, tgt)
@@ -76,10 +76,10 @@ def configure_own(
     directory: Path,
     name: str | None = None,
 ) -> NewConfig:
-    """Return the config for ``directory``; by default its name has the languages.
+    """Return the config for aligned text files, with paths relative to ``directory``.
 
-    ``texts`` has 'train', and may have 'val' and 'test'. Without 'val', pairs of 'train' are held
-    out for the missing splits.
+    ``texts`` has 'train', and may have 'val' and 'test'. Without 'val', the missing splits are
+    held out from 'train'. The default for ``name`` is 'own' and the languages, e.g. 'own_de_en'.
 
     Raises:
         CorpusError: a file cannot be read, or has too few lines.
@@ -108,7 +108,7 @@ def _name_config(name: str | None, kind: str, languages: tuple[str, str], text: 
 def configure_release(
     release: "Release", languages: tuple[str, str], name: str | None = None
 ) -> NewConfig:
-    """Return the config for a corpus of OPUS, by the size that OPUS states.
+    """Return the config for an OPUS corpus, with a model to suit the size that OPUS states.
 
     Raises:
         CorpusError: OPUS states no size, or the corpus is too small.
@@ -135,7 +135,7 @@ def _hold_out(where: Path | str, pairs: int, splits: list[str]) -> dict[str, int
 
 
 def _seen_from(directory: Path, path: Path) -> Path:
-    """Return a relative path as seen from ``directory``."""
+    """Rewrite a relative path so that it is relative to ``directory``."""
     try:
         if path.is_absolute():
             return path

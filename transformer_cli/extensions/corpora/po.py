@@ -1,4 +1,4 @@
-"""Entries of gettext's PO files, and their pairs."""
+"""Read the entries of gettext PO files, and the pairs in them."""
 
 import re
 from collections import Counter
@@ -23,7 +23,7 @@ from transformer_cli.extensions.corpora.units import (
 from transformer_cli.text.lines import bounded_lines, without_byte_order_mark
 
 Texts = Mapping[str, str]
-"""An entry's texts by keyword: msgctxt, msgid, msgid_plural, msgstr or msgstr[0] and so on."""
+"""An entry's strings, keyed by keyword: msgctxt, msgid, msgid_plural, msgstr, msgstr[0], etc."""
 
 _MAX_BYTES = 1 << 25  # for an entry, and for a header with its comments
 _LINE = re.compile(
@@ -39,7 +39,7 @@ _CHARSET = re.compile(
 )
 _PLURAL_FORMS = re.compile(r"nplurals\s*=\s*(\d{1,3})\s*;\s*plural\s*=([^;]*)")
 _NUMBERS = range(1, 1001)
-"""Numbers of things: enough to find the most frequent form, as rules use the last two digits."""
+"""Counts to try: enough to find the most frequent plural form, as rules use the last two digits."""
 
 
 class PluralForms(NamedTuple):
@@ -53,7 +53,7 @@ class PluralForms(NamedTuple):
 
 @dataclass(frozen=True)
 class PoReader(UnitReader):
-    """Messages and translations; for a plural, the forms for one thing and for most numbers."""
+    """A reader of PO files. From plurals, it takes the forms for one thing and for most numbers."""
 
     languages: tuple[str, str]
 
@@ -74,7 +74,7 @@ class PoReader(UnitReader):
         return "has no translated entries"
 
     def _is_swapped(self, language: str, name: str) -> bool:
-        """Return whether the messages are in the target language, by the header's language."""
+        """Return whether messages are in the target language, judging by the header's language."""
         src, tgt = map(base_language, self.languages)
         code = language_code(language)
         if code not in ("", src, tgt):
@@ -94,7 +94,7 @@ class PoReader(UnitReader):
 
 @dataclass
 class PoEntry:
-    """An entry of a PO file; lines are numbered from 0."""
+    """An entry of a PO file; line numbers start at 0."""
 
     line: int  # the first line with a keyword
     first: int | None = None  # the first line of its comments
@@ -107,7 +107,7 @@ class PoEntry:
 
     @property
     def sources(self) -> list[str]:
-        """The messages: for one thing, and for many if the entry has a plural."""
+        """The message, followed by its plural if the entry has one."""
         return [self.texts[key] for key in ("msgid", "msgid_plural") if key in self.texts]
 
     @property
@@ -115,7 +115,7 @@ class PoEntry:
         return [key for key in self.texts if key.startswith("msgstr")]
 
     def add_comment(self, number: int, comment: str) -> None:
-        """Record the comment on a line."""
+        """Record the comment on line ``number``."""
         if self.first is None:
             self.first = number
         if comment[1:2] == "|":
@@ -135,10 +135,10 @@ def read_flags(comment: str) -> list[str]:
 def read_entries(
     lines: Iterable[str], encoding: str, refuse: Callable[[int, str], Exception]
 ) -> Iterator[PoEntry]:
-    """Yield each entry of a PO file that is not obsolete.
+    """Yield the entries of a PO file, except obsolete ones.
 
-    ``encoding`` is the encoding of bytes written as escapes. ``refuse`` makes the error to raise
-    from a line and its problem.
+    ``encoding`` is the encoding of bytes written as escapes. ``refuse`` returns the exception to
+    raise, given a line number and the problem there.
     """
     entry, key, size = PoEntry(0), "", 0
     parts: dict[str, list[str]] = {}  # lines of each text
@@ -203,7 +203,7 @@ def _unescape(text: str, encoding: str) -> str:
 
 
 def _read_po(raw: BinaryIO, name: str) -> Iterator[tuple[str, Texts]]:
-    """Yield the place and texts of the header and of each entry that is not fuzzy."""
+    """Yield the location (file:line) and strings of the header and each entry that is not fuzzy."""
 
     def refuse(line: int, problem: str) -> CorpusError:
         return CorpusError(f"{name}:{line + 1}: {problem}")
@@ -215,7 +215,7 @@ def _read_po(raw: BinaryIO, name: str) -> Iterator[tuple[str, Texts]]:
 
 
 def _open_lines(raw: BinaryIO, name: str) -> tuple[str, Iterator[bytes]]:
-    """Return the encoding in the header of a PO file, and all lines of the file."""
+    """Return the encoding that a PO file's header names, and all lines of the file."""
     lines = bounded_lines(raw, name)
     head: list[bytes] = []
     size = messages = 0
@@ -239,7 +239,7 @@ def _decode_lines(lines: Iterable[bytes], encoding: str, name: str) -> Iterator[
 
 
 def read_encoding(header: bytes, name: str) -> str:
-    """Return the encoding for the character set that a header names."""
+    """Return the encoding for the character set that a header names, or UTF-8 if it names none."""
     match = _CHARSET.search(header)
     if match is None or match[1] == b"CHARSET":  # a template's placeholder
         return "utf-8"
@@ -256,12 +256,12 @@ def read_encoding(header: bytes, name: str) -> str:
 
 
 def is_header(texts: Texts) -> bool:
-    """Return whether an entry is the header."""
+    """Return whether an entry is the file's header."""
     return not texts["msgid"] and "msgctxt" not in texts
 
 
 def read_header(text: str) -> dict[str, str]:
-    """Return the fields of a header by their lowercase names."""
+    """Return a dict of a header's fields, keyed by lowercase name."""
     lines = (line.partition(":") for line in text.split("\n"))
     return {name.strip().lower(): value.strip() for name, _, value in lines}
 
@@ -283,7 +283,7 @@ def _pairs(
 
 
 def _match_forms(texts: Texts, plural: PluralForms | None) -> list[tuple[str, str]]:
-    """Return each message of an entry with the form that translates it."""
+    """Pair each message of an entry with the plural form that translates it."""
     if not texts.get("msgid_plural"):
         return [(texts["msgid"], texts.get("msgstr", ""))]
     forms = {int(key[7:-1]): text for key, text in texts.items() if key.startswith("msgstr[")}
@@ -303,13 +303,13 @@ def _match_forms(texts: Texts, plural: PluralForms | None) -> list[tuple[str, st
 
 
 def language_code(language: str) -> str:
-    """Return the language code that a header names; '' if it is unknown."""
+    """Return the base language code from a header's language; '' if that has no code."""
     code = base_language(language)
     return code if len(code) <= 3 else ""  # a name, e.g. 'Portuguese'
 
 
 def read_plural_forms(text: str) -> PluralForms | None:
-    """Return the header's Plural-Forms; None if they are missing or unusable."""
+    """Parse the header field Plural-Forms; return None if it is missing or unusable."""
     match = _PLURAL_FORMS.match(text)
     if match is None:
         return None

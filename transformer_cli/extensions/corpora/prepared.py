@@ -1,8 +1,8 @@
-"""A prepared corpus: the files of its splits, and a record about its sources.
+"""A prepared corpus: the files of its splits, and a record of its sources.
 
-It is an artifact with two files a split, e.g. ``train.src`` and ``train.tgt``, and sources.json.
-The pairs of a split are in the order of the sources. ``preparing.py`` writes it. A split with its
-own source is not part of it; that source is read directly.
+It is an artifact with two files per split, e.g. ``train.src`` and ``train.tgt``, and sources.json.
+A split's pairs are in the order of the sources. ``preparing.py`` writes the corpus. A split with a
+source of its own is not part of the corpus; that source is read directly.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -28,23 +28,23 @@ class SourceRecord(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     name: str
-    """The name, e.g. 'sources[0] memory.tmx'."""
+    """The source's name, e.g. 'sources[0] memory.tmx'."""
     pairs: int
     bad: int
     """The number of units that could not be read."""
     first_bad: str | None
-    """The problem of the first such unit."""
+    """The error message for the first unit that could not be read."""
     removed: dict[str, int]
-    """The number of pairs left out, by filter or ``HELD_OUT``."""
+    """The number of pairs left out, keyed by reason: a filter's name or ``HELD_OUT``."""
     kept: dict[str, int]
-    """The number of pairs kept, by split."""
+    """The number of pairs kept, keyed by split."""
 
 
 class CorpusRecord(Record):
     """The content of sources.json, with the sources' checksum."""
 
     mtime_key: str | None
-    """The key of the sources; see ``PairSource``."""
+    """The sources' key when they were read; see ``PairSource.mtime_key``."""
     sources: list[SourceRecord]
 
 
@@ -61,7 +61,7 @@ def read_corpus_record(directory: Path) -> CorpusRecord | None:
 def find_damage(
     directory: Path, record: CorpusRecord, splits: Collection[str] | None = None
 ) -> str | None:
-    """Return a message about the first file, in all or these splits, that is not as written."""
+    """Return a message about the first missing or changed file of ``splits`` (None: all splits)."""
     artifact = corpus_artifact(directory)
     files = {
         name: file
@@ -75,12 +75,12 @@ def find_damage(
 
 
 def split_path(directory: Path, split: str) -> ParallelFiles:
-    """Return the files of a split of a prepared corpus."""
+    """Return the paths of a split's two files in a prepared corpus."""
     return ParallelFiles(directory / f"{split}.src", directory / f"{split}.tgt")
 
 
 def read_split(directory: Path, split: str, data: CorpusData) -> ParallelText:
-    """Read a split as ``TaggedLine`` sources; raise CorpusError if it is missing or damaged."""
+    """Read a split, with tags on source lines; raise CorpusError if it is missing or damaged."""
     text = split_path(directory, split).read()
     record = read_corpus_record(directory)
     if record is None or len(record.sources) != len(data.sources):
@@ -94,19 +94,19 @@ def read_split(directory: Path, split: str, data: CorpusData) -> ParallelText:
 
 
 def read_given(source: SourceConfig, data: CorpusData) -> ParallelText:
-    """Read a split with its own source, and add its tag."""
+    """Read a split from its own source, and put that source's tag on the source lines."""
     pairs = list(readable_pairs(open_configured(source, data).pairs()))
     sources = [TaggedLine(src, source.tag) if source.tag else src for src, _ in pairs]
     return ParallelText(sources, [tgt for _, tgt in pairs])
 
 
 def open_configured(source: SourceConfig, data: CorpusData) -> SourceReader:
-    """Return the reader of one of the sources in ``data``."""
+    """Return a reader for one of the sources in ``data``."""
     return open_source(source, data.src_lang, data.tgt_lang, data.max_bad_units)
 
 
 def readable_pairs(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Yield pairs without the characters that ``decode_lines`` drops from their files."""
+    """Yield pairs without the characters that ``decode_lines`` drops when it reads files."""
     for src, tgt in pairs:
         yield src.lstrip("\ufeff").rstrip("\r"), tgt.lstrip("\ufeff").rstrip("\r")
 
@@ -128,14 +128,14 @@ def open_writer(files: ParallelFiles) -> Iterator[Callable[[str, str], None]]:
 
 
 def given_sources(data: CorpusData) -> dict[str, SourceConfig]:
-    """Return the sources of ``data.val`` and ``data.test``, by split."""
+    """Return the sources in ``data.val`` and ``data.test``, keyed by split."""
     return {**({} if data.val is None else {"val": data.val}), **data.test}
 
 
 def find_text_files(
     data: CorpusData,
 ) -> tuple[dict[str, ParallelFiles], dict[str, ParallelFiles]]:
-    """Return the aligned text files among the sources: of the training text, and of splits."""
+    """Return the aligned text files among the training sources, and among splits' own sources."""
     training = {f"data.sources[{n}]": source for n, source in enumerate(data.sources)}
     of_training, of_given = (
         {

@@ -1,8 +1,8 @@
 """Prepare or clean a corpus: read, filter and split its sources, and write aligned text.
 
-This process reads the sources part by part and keeps their text in two files, while tasks of an
-executor look at each part's pairs. Then deciding.py decides about each pair, and each is written to
-its split. The result depends neither on how the text is cut nor on where the tasks run.
+The main process reads the sources part by part and stores their text in two temporary files, while
+an executor's tasks examine the pairs of each part. Then deciding.py chooses a split for each pair
+or rejects it. The result depends neither on the size of the parts nor on where the tasks run.
 
 Cleaning also writes the rejected pairs.
 """
@@ -41,23 +41,23 @@ from transformer_cli.extensions.corpora.opening import SourceReader, count_bytes
 from transformer_cli.extensions.corpora.settings import CorpusData, SourceConfig, SplitConfig
 
 HELD_OUT = "held_out"
-"""The reason for leaving out a pair that shares a side with val or test."""
+"""The reason recorded for leaving out a pair that shares a side with a val or test pair."""
 DROPPED = "dropped.tsv"
 PART_PAIRS = 1 << 14
-"""The number of pairs in one task."""
+"""The number of pairs per task."""
 _MOST_AHEAD = 64
-"""The number of parts that may wait for workers."""
+"""The maximum number of parts that may wait for workers."""
 MIN_BYTES_FOR_WORKERS = 1 << 24
-"""Smaller text is not worth the second that starting workers takes."""
+"""For less text than this, it is not worth the second that starting workers takes."""
 
 
 def prepare_corpus(
     data: CorpusData, directory: Path, executor: Executor | None = None
 ) -> prepared.CorpusRecord:
-    """Write a corpus into ``directory``, which must be new or empty.
+    """Write a prepared corpus into ``directory``, which must be new or empty.
 
-    Tasks of ``executor`` read the sources once. Without one, tasks run in one process per core, or
-    in this process if there is little to read.
+    Filters run as tasks of ``executor`` or, if it is None, in one process per core. If there is
+    little text, they run in this process.
 
     Raises:
         CorpusError: a source cannot be read, or no pair is left.
@@ -71,7 +71,7 @@ def prepare_corpus(
 
 
 def is_prepared(data: CorpusData, directory: Path) -> bool:
-    """Return whether ``directory`` has the splits of the current sources.
+    """Return whether the splits in ``directory`` were made from the current sources.
 
     The settings of sources, filters and drawn splits are not compared; the caller checks them.
     """
@@ -87,13 +87,13 @@ def is_prepared(data: CorpusData, directory: Path) -> bool:
 
 @dataclass(frozen=True)
 class UnpreparedSplit:
-    """A split of a corpus that is identified by settings and sources, without preparing it."""
+    """A split of a corpus, identified by its settings and sources without preparing the corpus."""
 
     data: CorpusData
     split: str
 
     def source_sha256(self) -> str:
-        """Return a SHA-256 of the settings and the sources."""
+        """Return a SHA-256 of the split's name, the settings and the sources."""
         sums = "".join(reader.source_sha256() for reader in _open_all(self.data))
         return sum_json([self.split, self.data.fingerprint(), sums])
 
@@ -123,7 +123,7 @@ def _concatenate(sources: Sequence[_Source]) -> ConcatenatedSources:
 
 
 def _open_all(data: CorpusData) -> list[SourceReader]:
-    """Return the readers of all sources, including those of splits."""
+    """Return readers for all sources, including the splits' own sources."""
     return [
         prepared.open_configured(source, data)
         for source in (*data.sources, *prepared.given_sources(data).values())
@@ -138,7 +138,7 @@ def write_corpus(
 ) -> prepared.CorpusRecord:
     """Write a corpus into an existing directory; see ``prepare_corpus``.
 
-    If it ``writes_dropped``, pairs that are left out are appended to ``DROPPED``.
+    If ``writes_dropped`` is true, append the pairs that are left out to the file ``DROPPED``.
     """
     sources = _open_sources(data)
     text = _concatenate(sources)
@@ -200,9 +200,9 @@ def _read(
     spooled: Sequence[Path],
     tasks: Executor,
 ) -> tuple[list[np.ndarray], list[int]]:
-    """Write all pairs into two files, and judge them.
+    """Write all pairs to the two ``spooled`` files, and judge them.
 
-    Returns the arrays of ``judge`` for all pairs, and the number of pairs of each source.
+    Returns the arrays from ``judge``, joined over all pairs, and each source's number of pairs.
     """
     done: list[list[np.ndarray]] = []
     judged: deque[Future[list[np.ndarray]]] = deque()
@@ -234,7 +234,7 @@ def _decide(
     split: SplitConfig | None,
     may_hold_out: np.ndarray,
 ) -> np.ndarray:
-    """Return the fate of each pair, int8: a split's number, or a higher number for a reason."""
+    """Return each pair's fate (int8): its split's number, or that of the reason to leave it out."""
     reasons = decide(filtering, columns, source_of)
     filters = filtering.filters
     kept = reasons < 0
@@ -271,7 +271,7 @@ def _nothing_left(rejected: np.ndarray, filters: Sequence[Filter]) -> CorpusErro
 
 
 def _write_splits(spooled: Sequence[Path], fates: np.ndarray, directory: Path) -> None:
-    """Write the pairs of each split that has any, in order."""
+    """Write the files of each split that has pairs, keeping the pairs in order."""
     for path in spooled:
         for fate, split in SPLITS.items():
             if (is_own := fates == fate).any():
@@ -289,10 +289,10 @@ def append_dropped(
     of_pairs: Iterable[str],
     path: Path,
 ) -> None:
-    """Append the pairs that are left out to a table.
+    """Append the pairs that are left out to the table at ``path``.
 
-    ``names`` are the names of all ``fates``, and ``of_pairs`` has the name of each pair's source. A
-    pair's number is its place among all pairs of all sources, from 1.
+    ``names[fate]`` is the name of a fate, and ``of_pairs`` has the name of each pair's data source.
+    Pairs are numbered from 1 across all sources.
     """
     with ExitStack() as stack:
         sides = [stack.enter_context(each.open("rb")) for each in spooled]
@@ -322,7 +322,7 @@ def _record(source: _Source, fates: Sequence[str], counts: np.ndarray) -> prepar
 def clean_corpus(
     data: CorpusData, directory: Path, executor: Executor | None = None
 ) -> prepared.CorpusRecord:
-    """Write the kept and the rejected pairs into the new directory ``directory``.
+    """Write the kept and the rejected pairs into ``directory``, which must be new or empty.
 
     See ``prepare_corpus``.
     """
@@ -339,7 +339,7 @@ def clean_corpus(
 
 
 def list_reasons(data: CorpusData) -> list[str]:
-    """Return the reasons for leaving out pairs, in the order in which they apply."""
+    """Return all possible reasons for leaving out a pair, in the order in which they apply."""
     used = {"blank", *data.filters}.union(*(source.filters or () for source in data.sources))
     held_out = [HELD_OUT] if data.split is not None else []
     return [name for name in FILTER_NAMES if name in used] + held_out

@@ -1,6 +1,6 @@
-"""Rows of a table, translated as lines: TSV stays TSV, and JSONL stays JSONL.
+"""Translate the rows of a table as lines: TSV stays TSV, and JSONL stays JSONL.
 
-The translation goes into a new column or field; the others do not change.
+The translation goes into a new column or field; the other columns or fields do not change.
 """
 
 import json
@@ -44,11 +44,11 @@ def read_rows(
     """Yield the header of a table if it has one, then its rows.
 
     Args:
-        where: the table's format, and the place of the text in it.
+        where: the table's format, and which column or field has the text.
         file: the open table.
         name: the file's name.
         errors: 'replace' writes U+FFFD for bytes that are not UTF-8.
-        is_json: whether translations are JSON, for rows that are also JSON.
+        is_json: for JSONL, whether each translation is a JSON object with 'translations'.
 
     Raises:
         CorpusError: a row cannot be read, or already has a translation.
@@ -104,7 +104,7 @@ def _tsv_rows(key: int | str, file: BinaryIO, name: str, errors: DecodingErrors)
 
 
 def _tsv_row(text: str, columns: list[str], heading: str | None = None) -> Row:
-    """Return a row with a new column for its translation or a ``heading``."""
+    """Return a row with a last column added: ``heading`` if it is given, else the translation."""
     source = "\t".join(columns)
     return Row(text, source, lambda new: f"{source}\t{heading or _NOT_IN_TSV.sub(' ', new)}")
 
@@ -127,7 +127,7 @@ def _json_rows(
 
 
 def _json_row(text: str, record: dict[str, Any], holder: dict[str, Any], is_json: bool) -> Row:
-    """Return a row that is written as JSON, with a new field in ``holder``."""
+    """Return a row that is written as JSON, with the translation in a new field of ``holder``."""
 
     def to_line(translation: str) -> str:
         new = json.loads(translation)["translations"] if is_json else translation
@@ -153,7 +153,7 @@ def _mark(value: Any) -> str:
 
 
 class TableFormat(RowFormat):
-    """Tables, with rows that are translated as lines."""
+    """The format of tables, in which each row is translated as one line."""
 
     def __init__(self, where: TextColumn) -> None:
         self._where = where

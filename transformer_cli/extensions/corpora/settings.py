@@ -33,7 +33,7 @@ from transformer_cli.extensions.checks.rules import FILTER_NAMES, FilterSettings
 
 @dataclass(frozen=True)
 class Matching:
-    """Annotates text that must match a regular expression, described in words for messages."""
+    """An annotation for text that must match ``pattern``; messages describe it with ``words``."""
 
     pattern: str
     words: str
@@ -65,7 +65,7 @@ _KEYS_OF_FORMATS = {
     ("config",): ("hf",),
 }
 PATH_KEYS = ("src", "tgt", *_FILE_FORMATS)
-"""The keys of a source that are paths."""
+"""The keys of a source whose values are paths."""
 SPLIT_NAME = r"[A-Za-z0-9_-]{1,64}"
 TWO_NAMES = "^[A-Za-z0-9][A-Za-z0-9_.-]{0,95}/[A-Za-z0-9][A-Za-z0-9_.-]{0,95}$"
 CorpusName = Annotated[
@@ -76,7 +76,7 @@ DataSetName = Annotated[str, Matching(TWO_NAMES, "OWNER/NAME")]
 TAG_PATTERN = r"^[A-Za-z0-9_-]{1,32}$"
 TagName = Annotated[str, Matching(TAG_PATTERN, "at most 32 letters, digits, - and _")]
 MAX_WEIGHT = 1000.0
-"""The most times a pair may be drawn in an epoch."""
+"""The maximum number of times that a pair may be drawn in an epoch."""
 
 if TYPE_CHECKING:
     FilterName = str
@@ -187,13 +187,13 @@ class SourceConfig(TextFiles):
 
     @property
     def path(self) -> Path:
-        """The path of the file or of the source side; it may have wildcards."""
+        """The path of the file, or of the source side's file; it may have wildcards."""
         path: Path = getattr(self, "src" if self.format == "text" else self.format)
         return path
 
     @property
     def is_local(self) -> bool:
-        """Whether its files are paths on this machine, so that nothing is downloaded."""
+        """Whether all files are on this machine, so that nothing is downloaded."""
         paths = [str(getattr(self, key)) for key in PATH_KEYS]
         return not (self.opus or self.hf or any("://" in path for path in paths))
 
@@ -209,7 +209,7 @@ class SourceConfig(TextFiles):
 
 
 def describe_source(path: str) -> str:
-    """Return the source setting for a file with such a name, as an example in messages."""
+    """Return an example of the source setting for the file ``path``, to show in messages."""
     ending = PurePath(re.sub(r"\.(gz|xz|zst)$", "", path)).suffix.removeprefix(".").lower()
     shown = path if re.fullmatch(r"[\w./*?-]{1,80}", path) else "FILE"
     match ending:
@@ -223,7 +223,7 @@ def describe_source(path: str) -> str:
 
 
 def _check_unfiltered(sources: list[SourceConfig]) -> list[SourceConfig]:
-    """Raise ValueError if a source has a setting that only ``sources`` of kind corpus have."""
+    """Raise ValueError if a source has a key that only ``data.sources`` may have."""
     for number, source in enumerate(sources):
         unfit = {"filters", "split"} if source.hf is None else {"filters"}
         for key in sorted(unfit & source.model_fields_set):
@@ -232,7 +232,7 @@ def _check_unfiltered(sources: list[SourceConfig]) -> list[SourceConfig]:
 
 
 class Replay(Section):
-    """General text to train on besides the corpus, so that the model does not forget it."""
+    """General text to train on along with the new text, so that the model keeps what it learned."""
 
     share: Annotated[float, Field(gt=0.0, le=0.99)] = Field(
         description="its share of each epoch's pairs"
@@ -253,7 +253,7 @@ def check_tags(sources: list[SourceConfig], config: Any) -> None:
 
 
 class ReplaySettings(Section):
-    """A key of data that has the user's own text."""
+    """The key ``replay``, for data kinds with the user's own text."""
 
     replay: Replay | None = setting(None, "text to replay, to avoid forgetting")
 
@@ -264,7 +264,7 @@ class ReplaySettings(Section):
 
 
 class MoreSettings(Section):
-    """A key of data that accepts more training pairs."""
+    """The key ``more``, for data kinds that accept additional training pairs."""
 
     more: Annotated[list[SourceConfig], AfterValidator(_check_unfiltered)] = setting(
         [],
@@ -278,7 +278,7 @@ class MoreSettings(Section):
 
 
 class SplitConfig(Section):
-    """Splits drawn from the sources, by pair."""
+    """The sizes and the seed of splits whose pairs are drawn from the sources."""
 
     val: Count = Field(description="pairs in val")
     test: CountOrZero = setting(0, "pairs in test; 0: no such split")
@@ -349,7 +349,7 @@ class CorpusData(ReplaySettings, FilterSettings):
 
 
 def find_more(data: DataSection) -> list[SourceConfig]:
-    """Return the additional training pairs."""
+    """Return the sources of additional training pairs."""
     return data.more if isinstance(data, MoreSettings) else []
 
 
@@ -364,7 +364,7 @@ def find_replay(data: DataSection) -> Replay | None:
 
 
 def added_sources(data: DataSection) -> dict[str, SourceConfig]:
-    """Return the sources that training adds to the split train, by name."""
+    """Return the sources that training adds to the split ``train``, keyed by name."""
     lists = {"data.more": find_more(data)}
     if (replay := find_replay(data)) is not None:
         lists["data.replay.sources"] = replay.sources

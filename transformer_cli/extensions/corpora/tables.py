@@ -50,11 +50,11 @@ class TextColumn(NamedTuple):
 
     format: TableFormat
     key: int | str
-    """The number of a column from 1, or its name; or the name of a field."""
+    """The column's number (from 1) or name, or the field's name."""
 
 
 def find_text(path: Path, column: str | None, field: str | None) -> TextColumn:
-    """Return the place of a table's text, from two options and the file's name.
+    """Return which column or field has the text, from the two options and the file's name.
 
     Raises:
         UsageError: the options do not fit the name, or one is missing.
@@ -84,7 +84,7 @@ def find_text(path: Path, column: str | None, field: str | None) -> TextColumn:
 
 @dataclass(frozen=True)
 class FieldsReader(UnitReader):
-    """Files of JSON objects or Parquet rows in which two fields are a pair."""
+    """A reader of JSONL or Parquet files; two fields of each record are a pair."""
 
     fields: tuple[str, str]
     is_parquet: bool
@@ -130,7 +130,7 @@ def get_text(record: dict[str, Any], field: str) -> str:
 
 
 def get_field(record: Mapping[str, Any], field: str) -> Any:
-    """Return the value of a field, which may be within others, e.g. 'translation.de'.
+    """Return the value of a field, which may be nested, e.g. 'translation.de'.
 
     Raises:
         KeyError: the record has no such field.
@@ -146,7 +146,7 @@ def get_field(record: Mapping[str, Any], field: str) -> Any:
 
 
 def field_names(record: Mapping[str, Any], prefix: str = "") -> list[str]:
-    """Return the names by which ``get_field`` finds all fields that hold no other fields."""
+    """Return the names, as ``get_field`` takes them, of all fields that hold no other fields."""
     names = []
     for key, value in record.items():
         is_nested = isinstance(value, Mapping) and prefix.count(".") < _MAX_DEPTH
@@ -174,9 +174,9 @@ def read_jsonl(file: BinaryIO, name: str) -> Numbered[dict[str, Any]]:
 def read_jsonl_table(
     file: BinaryIO, name: str, errors: DecodingErrors = "strict"
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the objects of a file that will be written again, with their line numbers.
+    """Yield each line's number and object, from a file whose objects will be written back.
 
-    Numbers are ``NumberLiteral``s. ``errors`` says how to decode bytes that are not UTF-8.
+    Numbers in objects become ``NumberLiteral``s. ``errors`` says how to decode invalid UTF-8.
 
     Raises:
         CorpusError: the file is damaged, or a line is blank, not a JSON object, or an object that
@@ -258,7 +258,7 @@ def read_parquet(path: Path, columns: list[str] | None = None) -> Numbered[dict[
 
 
 def _rows(batch: Any) -> Iterator[dict[str, Any] | None]:
-    """Yield a batch's rows; None for rows that are not UTF-8."""
+    """Yield the rows of a batch, or None for a row whose text is not UTF-8."""
     try:
         yield from batch.to_pylist()
     except UnicodeDecodeError:
@@ -272,7 +272,7 @@ def _rows(batch: Any) -> Iterator[dict[str, Any] | None]:
 def _field_types(fields: Iterable[Any], prefix: str = "") -> Iterator[tuple[str, str]]:
     """Yield the names of all fields, e.g. 'translation.de', and their types.
 
-    For a dictionary, this is the type of its values.
+    The type of a dictionary-encoded field is the type of its values.
     """
     for field in fields:
         name, kind = prefix + field.name, field.type
@@ -309,7 +309,7 @@ def open_parquet(path: Path) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class TsvReader(UnitReader):
-    """Tables in which each line is a pair; blank lines are skipped."""
+    """A reader of tables in which each line is a pair; it skips blank lines."""
 
     columns: tuple[int | str, int | str]
 
@@ -332,7 +332,7 @@ class TsvReader(UnitReader):
 
 @dataclass(frozen=True)
 class TsvTable:
-    """An open table. A tab always ends a field: quotes are text, as in Tatoeba's files."""
+    """An open table. Only tabs separate fields: quotes are ordinary text, as in Tatoeba's files."""
 
     header: list[str] | None  # names of the columns; None: the first line is an ordinary row
     indices: list[int]  # the requested columns, from 0; a row may have fewer columns
@@ -345,7 +345,7 @@ def read_tsv(
 ) -> TsvTable:
     """Read a table, row by row.
 
-    ``columns`` are numbers from 1, or names; if there is a name, the first line is a header.
+    ``columns`` are numbers from 1, or names; if one is a name, the first line is a header.
 
     Raises:
         CorpusError: the header lacks a name or has it twice, or a number is below 1. Reading the
@@ -380,23 +380,23 @@ def _index(column: int | str, header: list[str], name: str) -> int:
 
 
 def _has_commas(row: list[str]) -> bool:
-    """Return whether a row has no tab but characters that may separate columns."""
+    """Return whether a row has no tabs, but has commas or semicolons."""
     return len(row) == 1 and any(sign in row[0] for sign in ",;")
 
 
 def tabs_hint(row: list[str]) -> str:
-    """Return advice if commas seem to separate the columns of a row, else ''."""
+    """Return advice if commas or semicolons seem to separate a row's columns, else ''."""
     return f"; {SEPARATED_BY_TABS}" if _has_commas(row) else ""
 
 
 def check_no_commas(row: list[str], name: str, number: int) -> None:
-    """Raise CorpusError if commas separate the columns of a row in a .csv file."""
+    """Raise CorpusError if ``tabs_hint`` has advice on the row and the file is a .csv file."""
     if _has_commas(row) and ending_of(Path(name)) == ".csv":
         raise CorpusError(f"{name}:{number}: has no tab{tabs_hint(row)}")
 
 
 def too_few_columns(row: list[str], index: int, name: str, number: int) -> CorpusError:
-    """Return the error for a row that ends before a column."""
+    """Return the error for a row that has no column ``index`` (from 0)."""
     columns = f"{len(row)} column{'s' * (len(row) != 1)}; there is no column {index + 1}"
     hint = tabs_hint(row)
     return CorpusError(f"{name}:{number}: {f'has no tab{hint}' if hint else columns}")

@@ -1,15 +1,15 @@
-"""A source line with the tag of its source, as in splits of the kind ``corpus``."""
+"""A source line with the tag of its data source, as in splits of the kind ``corpus``."""
 
 from typing import Self
 
 
 class TaggedLine(str):
-    """A line of text. Only the codec of tags uses its tag, and puts its id before the line."""
+    """A line of text with a tag. Only the tag codec uses the tag: it puts the tag's id first."""
 
     tag: str | None
 
     def __new__(cls, line: str, tag: str | None = None) -> Self:
-        """Return the line with a tag; None if its source has no tag."""
+        """Return the line with a tag; the tag is None if the line's data source has none."""
         made = super().__new__(cls, line)
         made.tag = tag
         return made

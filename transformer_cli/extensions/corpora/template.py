@@ -70,9 +70,9 @@ def fill_template(
     sources: Mapping[str, str],
     held_out: Mapping[str, int],
 ) -> str:
-    """Return the YAML text of an experiment on a training source with ``pairs`` pairs.
+    """Return the YAML config of an experiment whose training source has ``pairs`` pairs.
 
-    ``sources`` has the source of ``train``, and may have those of ``val`` and ``test``.
+    ``sources`` has the YAML of the source for ``train``, and optionally ``val`` and ``test``.
     ``held_out`` says how many pairs to draw from ``train`` for ``val`` and ``test``.
     """
     src_lang, tgt_lang = languages

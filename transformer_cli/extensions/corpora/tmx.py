@@ -1,4 +1,4 @@
-"""Pairs from translation memories: TMX 1.1 to 1.4."""
+"""Read pairs from translation memories: TMX 1.1 to 1.4."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ _CHUNK_BYTES = 1 << 16
 _MAX_TAG_BYTES = 1 << 20
 _MAX_TEXT_CHARACTERS = 4 * MAX_SIDE_CHARACTERS
 MAX_DEPTH = 100
-"""The deepest nesting of elements."""
+"""The maximum nesting depth of elements."""
 # Expat keeps names. TMX has 18 names of elements and about 30 of attributes.
 _MAX_NAMES = 1000
 # Units have one or two translations in each language; the product of thousands would be endless.
@@ -46,7 +46,7 @@ def make_parser(encoding: str | None, make_error: Callable[[str], Exception]) ->
 
 @dataclass(frozen=True)
 class TmxReader(UnitReader):
-    """Translation memories; each combination of a unit's translations is a pair."""
+    """A reader of TMX files. In each unit, every source variant is paired with every target one."""
 
     languages: tuple[str, str]
     # The languages found in the latest pass, in order.
@@ -64,7 +64,7 @@ class TmxReader(UnitReader):
 
 
 class _Parser:
-    """Turns expat's events into pairs, without a tree."""
+    """A parser that turns expat's events into pairs without building a tree."""
 
     def __init__(self, name: str, languages: tuple[str, str], met: dict[str, None]) -> None:
         self._name = name

@@ -1,4 +1,4 @@
-"""Shared code of all readers: damaged units and their share, texts, lines and files."""
+"""Code that all readers share: counting damaged units, and reading files, lines and texts."""
 
 import re
 from abc import abstractmethod
@@ -14,7 +14,7 @@ from transformer_cli.data.corpus import PairSource, hash_files, mtime_key_of
 from transformer_cli.text.lines import decode_line, without_byte_order_mark
 
 MAX_SIDE_CHARACTERS = 1 << 20
-"""The longest text of a side; a longer one is damage, and might not fit into memory."""
+"""The maximum characters of a side. A longer one counts as damaged, as it may not fit in memory."""
 
 # From this many units on, a pass is judged while it runs, to find a wrong file early.
 _ENOUGH_UNITS = 1000
@@ -24,29 +24,29 @@ _SPACES = re.compile(r"[ \t\r\n]+")
 Unit = tuple[str, str] | CorpusError  # a pair, or the reason why it cannot be read
 T = TypeVar("T")
 Numbered = Iterator[tuple[int, T | CorpusError]]
-"""Records with their line or row numbers, from 1, or errors for those that cannot be read."""
+"""Line or row numbers (from 1), each with its record, or an error if that cannot be read."""
 
 ROW_ADVICE = "correct or remove the row"  # the advice about a row that cannot be used
 
 
 @dataclass
 class BadUnits:
-    """Units that could not be read in the latest pass: lines, records or translation units."""
+    """Counts of all units (lines, records or translation units) and damaged ones in a pass."""
 
     units: int = 0  # all units, damaged or not; each pair of a translation unit counts as one
     count: int = 0
     why: str | None = None
-    """The message about the first one, with its file and line or unit; None if there is none."""
+    """The message about the first damaged unit, which names the file and line; None: no damage."""
 
     def add(self, message: str, max_share: float) -> None:
-        """Count the last of ``units`` as damaged; ``check`` the share if there are enough units."""
+        """Count the latest unit as damaged; ``check`` the share once there are enough units."""
         self.count += 1
         self.why = self.why or message
         if self.units >= (_ENOUGH_FOR_ALL if self.count == self.units else _ENOUGH_UNITS):
             self.check(max_share)
 
     def check(self, max_share: float) -> None:
-        """Raise CorpusError if all units or more than ``max_share`` of them are damaged."""
+        """Raise CorpusError if all units, or a share of more than ``max_share``, are damaged."""
         if self.count and self.count == self.units:
             raise CorpusError(self.why)
         if self.count > max_share * self.units:
@@ -59,7 +59,7 @@ class BadUnits:
 
 @dataclass(frozen=True)
 class UnitReader(PairSource):
-    """A source with one or several files, which each use reads again."""
+    """A source with one or more files; each iteration over its pairs reads them again."""
 
     path: Path  # as configured; it may have wildcards
     files: tuple[Path, ...]
@@ -103,13 +103,13 @@ class UnitReader(PairSource):
 
 
 class InvalidTextError(ValueError):
-    """A side of a pair cannot be used; the message does not name its place."""
+    """An error in one side of a pair; the message does not name the file or line."""
 
 
 def one_line(text: str, what: str) -> str:
     """Return a side of a pair on one line; ``what`` names its column or field in messages.
 
-    White space with a line break or a tab becomes a space, or is removed at either end.
+    Whitespace with a line break or a tab becomes a space, or is removed at either end.
 
     Raises:
         InvalidTextError: the side is longer than ``MAX_SIDE_CHARACTERS``, or has a lone surrogate.
@@ -128,9 +128,9 @@ def one_line(text: str, what: str) -> str:
 
 
 def comparable_code(languages: Sequence[str]) -> Callable[[str], str]:
-    """Return a function that reduces language codes to a form that tells a pair of them apart.
+    """Return a function that shortens language codes but keeps the given ``languages`` distinct.
 
-    The form is the base language, or the whole code if both have the same base: pt-BR and pt-PT.
+    It returns the base language, or the whole code if both have the same base: pt-BR and pt-PT.
     """
     if len(set(map(base_language, languages))) == len(languages):
         return base_language
@@ -138,7 +138,7 @@ def comparable_code(languages: Sequence[str]) -> Callable[[str], str]:
 
 
 def no_such(what: str, name: str, known: Collection[str]) -> str:
-    """Return words about a missing column or field, with the names of existing ones."""
+    """Return a phrase about a missing column or field that lists or suggests existing ones."""
     if hint := did_you_mean(name, known):
         return f"no {what} '{name}'; {hint}"
     shown = ", ".join(f"'{other[:40]}'" for other in list(known)[:10])

@@ -1,8 +1,8 @@
-"""Runs a command of this program in its own process, which ends when its starter ends.
+"""Run a command of this program in a child process, which ends when its parent ends.
 
-The starter runs this module, and holds the other end of its stdin. When the starter dies for any
-reason, the pipe closes, and this process ends at once. A file that it was writing is then complete
-or missing.
+The parent starts this module as the child, and holds the other end of the child's stdin. When the
+parent dies for any reason, this pipe closes, and the child ends at once. A file that the child was
+writing is then either complete or missing.
 """
 
 import os
@@ -38,10 +38,10 @@ else:
 def start(
     arguments: Sequence[str], stdout: int, stderr: int, variables: Mapping[str, str], lock: int
 ) -> "subprocess.Popen[bytes]":
-    """Start a command of transformer-cli; its output goes to the given descriptors.
+    """Start a command of transformer-cli; its output goes to the given file descriptors.
 
-    It keeps ``lock`` open, the descriptor of a directory's lock. So the directory stays locked
-    until the command has ended, even if this process ends first.
+    The command keeps ``lock``, the descriptor of a directory's lock, open. So the directory stays
+    locked until the command has ended, even if this process ends first.
     """
     return subprocess.Popen(
         [*CHILD, *arguments],
@@ -55,7 +55,7 @@ def start(
 
 
 def stop(process: "subprocess.Popen[bytes]") -> None:
-    """Ask a command to stop; a training saves a checkpoint first."""
+    """Ask a command to stop; if it is training, it saves a checkpoint first."""
     if process.poll() is None:
         process.send_signal(_STOP)
 
@@ -64,7 +64,7 @@ def stop(process: "subprocess.Popen[bytes]") -> None:
 
 
 def main() -> None:
-    """Run the command line given in ``sys.argv``."""
+    """Run the command line in ``sys.argv``."""
     import runpy
 
     threading.Thread(target=_end_with_starter, daemon=True).start()

@@ -1,4 +1,4 @@
-"""``transformer-cli distill``."""
+"""The command ``transformer-cli distill``."""
 
 import json
 from collections.abc import Iterator
@@ -83,7 +83,7 @@ def distill(
 
 
 def format_scores(plan: "plans.DistillPlan") -> list[str]:
-    """Return the lines of a table of all models' scores on the validation text."""
+    """Return the lines of a table with all models' scores on the validation text."""
     # ``evaluate --json`` wrote these files; their checksums match the jobs' records.
     texts = {name: files.read_small(plan.directory.scores(name)) for name in plan.models()}
     found = {name: json.loads(text) for name, text in texts.items()}
@@ -101,7 +101,7 @@ def format_scores(plan: "plans.DistillPlan") -> list[str]:
 
 
 def preview_distillation(plan: "plans.DistillPlan") -> Iterator[str]:
-    """Yield the lines of a table of the jobs and their state."""
+    """Yield the lines of a table that shows whether each job is done."""
     states: dict[str, str] = {}
     for job in plan.jobs():
         is_behind = any(states[need] == "to do" for need in job.needs)

@@ -1,4 +1,4 @@
-"""``transformer-cli sweep``: its runs and their results."""
+"""The command ``transformer-cli sweep``, which trains runs and shows their results."""
 
 import shlex
 import statistics
@@ -89,7 +89,7 @@ def sweep(
 
 
 def preview_sweep(plan: "plans.SweepPlan") -> Iterator[str]:
-    """Yield the commands of the remaining runs."""
+    """Yield lines with the number of finished runs and the commands of the other runs."""
     left = [run.job for run in plan.runs if not plan.directory.seems_done(run.job)]
     yield f"{len(plan.runs) - len(left)} of {len(plan.runs)} runs have finished"
     for job in left:
@@ -98,7 +98,7 @@ def preview_sweep(plan: "plans.SweepPlan") -> Iterator[str]:
 
 
 def format_results(plan: "plans.SweepPlan", failed: list[str]) -> list[str]:
-    """Return the lines of a table of each point's best validations."""
+    """Return the lines of a table with each point's mean score at the best validations."""
     rows = [["point", "seeds", "mean"]]
     results = list(plan.results(failed))
     for point in results:
@@ -119,9 +119,9 @@ def compare_splits(
     precision: options.TrainingPrecision,
     threads: options.Threads,
 ) -> None:
-    """Compare the runs on each split that the sweep's file names, after all have been trained.
+    """Compare all trained runs on each split under ``evaluate`` in the sweep's file.
 
-    So no decision depends on the test splits.
+    This is done last, so that no decision depends on the test splits.
     """
     if sum(map(len, plan.directory.find_finished().values())) < 2:
         return

@@ -1,4 +1,4 @@
-"""Finds the runs, the groups of runs that differ only in their seeds, and the texts to compare."""
+"""Find the runs, groups of runs that differ only in their seeds, and texts for ``compare``."""
 
 import glob
 from collections.abc import Iterator, Sequence
@@ -50,7 +50,7 @@ class ComparedGroup:
 def open_runs(
     paths: Sequence[Path], checkpoint: str, beam_size: int | None = None
 ) -> list[ComparedRun]:
-    """Open each run before any long work; if no beam size is given, each run uses its own."""
+    """Open the runs, to find errors before long work; without ``beam_size``, each uses its own."""
     seen: set[Path] = set()
     for path in paths:
         if path.resolve() in seen:
@@ -63,7 +63,7 @@ def open_runs(
 
 
 def distinct_names(paths: Sequence[Path]) -> list[str]:
-    """Return the shortest end of each path that no other path has."""
+    """Return, for each path, the shortest ending that no other path has."""
     names = []
     parts = [path.absolute().parts for path in paths]
     for own in parts:
@@ -103,8 +103,8 @@ def open_groups(
 ) -> tuple[list[ComparedGroup], Kind]:
     """Open the groups named on the command line; a group may also be a single run.
 
-    Each argument is a run, a pattern of runs such as ``runs/a-*``, a directory of runs, which is
-    one group, or the directory of a sweep, which has one group per point.
+    Each argument is a run, a pattern such as ``runs/a-*`` or a directory of runs, both of which
+    make one group, or the directory of a sweep, which makes one group per point.
     """
     found = [group for path in arguments for group in _find(path)]
     paths = [run for _, runs in found for run in runs]
@@ -134,7 +134,7 @@ def open_groups(
 
 
 def _find(path: Path) -> Iterator[tuple[Path, list[Path]]]:
-    """Yield each group's path and the paths of its runs; a sweep's reference comes first."""
+    """Yield each group's path and its runs' paths; a sweep's reference group comes first."""
     if not path.exists() and glob.has_magic(str(path)):
         # Like a shell: follow `..`, and do not find hidden directories.
         matches = map(Path, glob.glob(str(path)))  # noqa: PTH207
@@ -155,7 +155,7 @@ def _find(path: Path) -> Iterator[tuple[Path, list[Path]]]:
 
 
 def _check_group(runs: Sequence[ComparedRun]) -> None:
-    """Check that a group's runs can be compared; a single run may be unfinished."""
+    """Check that runs differ only in their seeds and, if there are several, have finished."""
     first = runs[0]
     for before, run in pairwise(runs):
         if before.config.seed == run.config.seed:
@@ -202,7 +202,7 @@ def _split_names(run: ComparedRun) -> list[str]:
 
 
 def _default_split(runs: Sequence[ComparedRun]) -> str:
-    """Return a split of all runs, or RUN:NAME if some are imported models without text."""
+    """Return the default split, as RUN:NAME if some runs are imported models without text."""
     with_text = [run for run in runs if _split_names(run)]
     first = (with_text or runs)[0]
     check_has_splits(
@@ -213,7 +213,7 @@ def _default_split(runs: Sequence[ComparedRun]) -> str:
 
 
 def _load_text_of_run(runs: Sequence[ComparedRun], split: str) -> ParallelText:
-    """Return the text of RUN:NAME. Both parts may contain colons, for example in Windows paths."""
+    """Return the text of RUN:NAME; RUN and NAME may contain colons, e.g. in Windows paths."""
     colons = [place for place in range(1, len(split) - 1) if split[place] == ":"]
     candidates = [(RunDirectory(Path(split[:at])), split[at + 1 :]) for at in reversed(colons)]
     if not candidates:
@@ -272,7 +272,7 @@ def _load_text(run: RunDirectory, data: DataConfig, split: str) -> ParallelText:
 def _difference(
     first: ComparedRun, text: ParallelText, other: ComparedRun, other_text: ParallelText
 ) -> str | None:
-    """Return how two runs' texts differ, or None if they do not."""
+    """Describe how two runs' texts differ; return None if they do not."""
     languages = [_languages(run.config.data) for run in (first, other)]
     if languages[0] != languages[1]:
         return f"languages {languages[0]} and {languages[1]}"

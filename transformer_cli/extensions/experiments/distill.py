@@ -51,14 +51,14 @@ SIDES = ("src", "tgt")
 
 
 class DistillDirectory(JobDirectory):
-    """The directory of a distillation."""
+    """The directory with a distillation's files and the records of its jobs."""
 
     kind: ClassVar[str] = "distill"
     option: ClassVar[str] = "--dir"
 
     @property
     def student_config(self) -> Path:
-        """Path of the student's config, which lists all its training text."""
+        """The path of the student's config, which lists all training text of the student."""
         return self.path / "student.yaml"
 
     @property
@@ -66,7 +66,7 @@ class DistillDirectory(JobDirectory):
         return RunDirectory(self.path / "student")
 
     def text(self, split: str, side: str) -> Path:
-        """Return the path of one side, 'src' or 'tgt', of a split."""
+        """Return the path of a split's file; ``side`` is 'src' or 'tgt'."""
         return self.path / "text" / f"{split}.{side}"
 
     def translation(self, direction: Direction, text: str) -> Path:
@@ -78,7 +78,7 @@ class DistillDirectory(JobDirectory):
 
 @dataclass(frozen=True)
 class DistillPlan:
-    """The jobs of a distillation."""
+    """A plan of the jobs of a distillation."""
 
     distillation: Distillation
     directory: DistillDirectory
@@ -86,7 +86,7 @@ class DistillPlan:
     train_options: Sequence[str] = ()  # additional options for each training
 
     def jobs(self) -> Iterator[Job]:
-        """Yield all jobs, each after the jobs that it needs."""
+        """Yield all jobs; each job comes after the jobs that it needs."""
         teachers = [each for each in self.distillation.teachers if each.file is not None]
         yield from map(self._teacher_job, {each.run.path: each for each in teachers}.values())
         yield self._text_job()
@@ -108,7 +108,7 @@ class DistillPlan:
         )
 
     def _find_needs(self, direction: Direction) -> list[str]:
-        """Return the names of the jobs that write the text and train a direction's teachers."""
+        """Return the names of the jobs that a direction needs: to write text and train teachers."""
         trained = [each.run for each in direction.teachers if each.file is not None]
         return [TEXT_JOB, *map(_training_name, trained)]
 
@@ -130,7 +130,7 @@ class DistillPlan:
         )
 
     def _texts(self, direction: Direction) -> Iterator[tuple[str, Path]]:
-        """Yield the name and path of each text to translate in a direction."""
+        """Yield the name and path of each text that the direction's teachers translate."""
         if direction.settings.corpus:
             yield "train", self.directory.text("train", direction.read)
         for number, path in enumerate(direction.settings.monolingual, start=1):
@@ -138,7 +138,7 @@ class DistillPlan:
             yield f"{number}-{Path(name).stem}", path
 
     def _translation_jobs(self, direction: Direction, name: str, text: Path) -> Iterator[Job]:
-        """Yield the job that translates a text, and perhaps a job that chooses among candidates."""
+        """Yield the job that translates a text and, for n-best lists, one that picks candidates."""
         settings, runs = direction.settings, [teacher.run for teacher in direction.teachers]
         written = output = self.directory.translation(direction, name)
         # Monolingual text has no references to choose by.
@@ -181,7 +181,7 @@ class DistillPlan:
         )
 
     def _synthetic(self) -> list[FilePair]:
-        """Return the pairs with a side written by models."""
+        """Return the pairs of files in which models have written one side."""
         pairs = []
         for direction in self.distillation.directions:
             for name, text in self._texts(direction):
@@ -227,7 +227,7 @@ class DistillPlan:
         )
 
     def models(self) -> dict[str, list[RunDirectory]]:
-        """Return the models to score by name: each teacher, their ensemble, and the student."""
+        """Return the runs of each model to score, keyed by name: teachers, ensemble and student."""
         runs = [teacher.run for teacher in self.distillation.directions[0].teachers]
         models = {f"teacher-{number}": [run] for number, run in enumerate(runs, start=1)}
         ensemble = {"ensemble": runs} if len(runs) > 1 else {}
@@ -261,7 +261,7 @@ def _training_name(run: RunDirectory) -> str:
 
 
 def name_models(runs: Sequence[RunDirectory]) -> list[str]:
-    """Return the arguments with which a command uses runs as one ensemble."""
+    """Return command-line arguments that name runs; if several, as one ensemble."""
     first, *others = (str(run.path) for run in runs)
     return [first, *(part for other in others for part in ("--ensemble", other))]
 
@@ -270,16 +270,16 @@ def name_models(runs: Sequence[RunDirectory]) -> list[str]:
 
 
 def text_splits(config: Config) -> list[str]:
-    """Return the splits whose text is written to the directory.
+    """Return the splits whose text is written to the distillation's directory.
 
-    A prepared corpus exists only inside a run, so all its splits are written.
+    For data of kind corpus these are all, as a prepared corpus exists only inside a run.
     """
     names = open_kind(config.data).split_names()
     return names if isinstance(config.data, CorpusData) else names[:2]
 
 
 def write_texts(config: Config, paths: Mapping[tuple[str, str], Path]) -> None:
-    """Write splits as plain text to files by split and side; prepare a corpus only once."""
+    """Write splits as plain text; ``paths`` is keyed by split and side. Prepare a corpus once."""
     with tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory:
         corpus = Path(directory) / "corpus"
         if isinstance(config.data, CorpusData):
@@ -300,9 +300,9 @@ def compose_student(
     synthetic: Sequence[FilePair],
     keep_reference: bool,
 ) -> None:
-    """Write the student's config, with the student's file as ``base`` and all training text.
+    """Write a config that adds all training text to ``base``, the student's own file.
 
-    ``text_path`` gives the path of a split's side; ``synthetic`` are pairs written by models.
+    ``text_path`` maps a split and side to a path; ``synthetic`` are pairs written by models.
     """
 
     def text_pair(split: str) -> FilePair:
@@ -341,14 +341,14 @@ def compose_student(
 
 
 def _instead(pair: FilePair) -> dict[str, object]:
-    """Return a pair that replaces one that may have had a checksum."""
+    """Return settings that replace a pair of files, and remove its checksum if it has one."""
     return {"src": pair.src, "tgt": pair.tgt, "sha256": None}
 
 
 def select_nearest(
     candidates: Path, references: Path, output: Path, lowercase: bool = False
 ) -> None:
-    """Write the candidate that ``nearest`` chooses from each n-best list of ``translate``."""
+    """Write one line per n-best list from ``translate``: the candidate that ``nearest`` picks."""
     lists, lines = (sum(1 for _ in stream_lines(path)) for path in (candidates, references))
     if lists != lines:
         raise InputError(
@@ -364,9 +364,9 @@ def select_nearest(
 def nearest(
     candidates: Iterable[list[str]], references: Iterable[str], lowercase: bool = False
 ) -> Iterator[str]:
-    """Yield the candidate of each line with the highest chrF; among equals, the first.
+    """For each line, yield the candidate with the highest chrF against the reference.
 
-    Candidates are ordered by probability. ``lowercase`` ignores case.
+    On a tie, this is the first, most probable candidate. ``lowercase`` means to ignore case.
     """
     for texts, reference in zip(candidates, references, strict=True):
         # A text may occur twice, with different segmentations.

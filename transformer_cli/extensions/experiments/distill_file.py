@@ -1,4 +1,4 @@
-"""Reads a distillation's YAML file, and checks the files that it names."""
+"""Read a distillation's YAML file, and check the files that it names."""
 
 import os
 from collections.abc import Sequence
@@ -33,13 +33,13 @@ Teachers = Annotated[list[str], Field(min_length=1)]
 
 
 def _check_installed(extension: str, key: str) -> None:
-    """Raise ValueError if the extension that a setting needs is missing."""
+    """Raise ValueError if ``extension``, which the setting ``key`` needs, is missing."""
     if not registry.is_installed(extension):
         raise ValueError(f"{key}: {registry.describe_missing('extension', extension)}")
 
 
 class Translated(Section):
-    """Text that teachers translate for the student."""
+    """Settings of text that teachers translate for the student."""
 
     corpus: bool = Field(True, description="whether to translate the student's training text")
     monolingual: list[FilePath] = Field(
@@ -57,7 +57,7 @@ class Translated(Section):
 
 
 class Forward(Translated):
-    """The text that the teachers translate to make the student's targets."""
+    """Settings of text that the teachers translate to make the student's target side."""
 
     n_best: Annotated[int, Field(ge=2, le=LARGEST_BEAM)] | None = Field(
         None, description="candidates for each line, with keep: nearest"
@@ -89,7 +89,7 @@ class Forward(Translated):
 
 
 class Back(Translated):
-    """Back-translation: models of the other direction write source sentences for the student."""
+    """Settings of back-translation: models of the other direction write the source side."""
 
     teachers: Teachers = Field(
         description="models that translate from the target to the source language"
@@ -109,7 +109,7 @@ class Back(Translated):
 
 
 class DistillSettings(Section):
-    """A distillation: the teachers, the text that they translate, and the student."""
+    """The settings of a distillation: teachers, the text that they translate, and the student."""
 
     teachers: Teachers = Field(
         description="configs (YAML), trained first if necessary, or run directories; "
@@ -125,7 +125,7 @@ class DistillSettings(Section):
 
 @dataclass(frozen=True)
 class Teacher:
-    """A model that translates."""
+    """A model whose translations the student learns from."""
 
     run: RunDirectory
     file: Path | None  # the run's config; None: it is already trained
@@ -137,7 +137,7 @@ class Teacher:
 
 @dataclass(frozen=True)
 class Direction:
-    """The teachers of one direction, and the text they translate."""
+    """The teachers of one translation direction, and the settings of the text they translate."""
 
     name: str  # 'forward' or 'back'
     teachers: list[Teacher]
@@ -145,12 +145,12 @@ class Direction:
 
     @property
     def read(self) -> str:
-        """The student's side that the teachers translate: 'src' or 'tgt'."""
+        """The side of the student's text that the teachers translate: 'src' or 'tgt'."""
         return "src" if self.name == "forward" else "tgt"
 
     @property
     def written(self) -> str:
-        """The student's side that the teachers write."""
+        """The side of the student's text that the teachers write: 'src' or 'tgt'."""
         return "tgt" if self.name == "forward" else "src"
 
 
@@ -169,7 +169,7 @@ class Distillation:
 
 
 def load_distillation(path: Path) -> Distillation:
-    """Read a distillation's file and the configs that it names, and check them."""
+    """Read and check a distillation's file and the configs that it names."""
     root = yaml.read_mapping(path, "teachers and student")
     if isinstance(root.value, dict) and {"data", "tokenizer"} & root.value.keys():
         problem = f"write a file with student: {path.name}, and teachers: a list"
@@ -209,7 +209,7 @@ def _setting_error(root: Node, keys: Keys, problem: str) -> ConfigError:
 
 
 def _check_sources(root: Node, data: DataConfig, is_translated: bool) -> None:
-    """Refuse replayed sources, and sources with tags or weights, which plain text would lose."""
+    """Raise ConfigError for replay, tags and weights of sources, which plain text would lose."""
     if find_replay(data) is not None:
         problem = "a student's text is written again, without replay; leave it out"
         raise _setting_error(root, ("data", "replay"), problem)
@@ -240,7 +240,7 @@ def _find_teachers(
     languages: Sequence[str],
     files: dict[Path, Path],
 ) -> list[Teacher]:
-    """Return the teachers of a direction, and add their files to ``files``, by run."""
+    """Return a direction's teachers, and add their files to ``files``, keyed by run."""
     teachers: list[Teacher] = []
     for number, name in enumerate(names):
         # Not Path.expanduser, which raises an error if the user does not exist.
@@ -257,7 +257,7 @@ def _find_teachers(
 def _find_problem(
     teacher: Teacher, others: Sequence[Teacher], languages: Sequence[str], files: dict[Path, Path]
 ) -> str | None:
-    """Return why a teacher does not fit the student or the others in its ensemble."""
+    """Return why a teacher does not suit the student or the others in its ensemble, or None."""
     config, run = teacher.config, teacher.run.path
     if teacher.file is None:
         weights_record(teacher.run)  # raises an error if it is not trained yet
@@ -284,7 +284,7 @@ def _find_problem(
 
 
 def _find_changed_settings(run: RunDirectory, config: Config) -> str | None:
-    """Return why ``train`` would not resume a teacher's run, and how to fix it."""
+    """Return why ``train`` would refuse to resume a teacher's run, and a remedy; else None."""
     if not run.config.is_file():
         return None
     use = f"name {run.path.as_posix()} instead of the file to use it as it is"

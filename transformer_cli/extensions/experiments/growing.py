@@ -37,7 +37,7 @@ from transformer_cli.runs.directory import RunDirectory, lock_run, write_mark
 from transformer_cli.training.preparation import PreparedData, open_prepared_data
 
 CONFIG, RECORD, REPLAY = "growth.yaml", "growth.json", "replay"
-"""The additional files and directories of a run that was grown."""
+"""The names of files and the directory that only a grown run has."""
 _HELD_OUT = 20  # one in this many pairs of the new text is held out
 _FEWEST, _MOST = 50, 500  # limits on the held-out pairs, which are never more than half
 _TOO_FEW = 20
@@ -59,7 +59,7 @@ _TRAINING: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class ScoreChange:
-    """The BLEU of a text before and after growing."""
+    """The BLEU score on a text before and after growing."""
 
     before: float
     after: float
@@ -74,7 +74,7 @@ class ScoreChange:
 
 @dataclass(frozen=True)
 class Growth:
-    """A run that grows out of an old one."""
+    """The growing of an old run: a new run that adapts it to added text."""
 
     old: RunDirectory
     new: RunDirectory
@@ -84,8 +84,8 @@ class Growth:
         """Write the config and the replayed text unless they exist; return the config's path.
 
         Raises:
-            UsageError: a file of new text has an unknown format, or the new run has other text.
-            ConfigError, CorpusError, RunError: the old run or a text is missing or damaged.
+            UsageError: a new file has an unknown format, the new text is too short, or the new run
+            exists with other text. ConfigError, CorpusError, RunError: a run or text is damaged.
         """
         self.old.check_not_exported()
         config = self.old.load_config()
@@ -122,7 +122,7 @@ class Growth:
     def _compose(
         self, config: Config, sources: list[SourceConfig], pairs: int, tags: list[str | None]
     ) -> str:
-        """Return the text of the config, with the differences from the old run's config."""
+        """Return the YAML of the new run's config, which changes settings of the old config."""
         replayed = [
             SourceConfig(src=files.src, tgt=files.tgt, tag=tag)
             for files, tag in zip(map(self._replay_files, range(len(tags))), tags, strict=True)
@@ -148,7 +148,7 @@ class Growth:
         return compose_config("train --from", self.new.path / CONFIG, settings)
 
     def judge(self, compute: ComputeOptions) -> tuple[ScoreChange, ScoreChange]:
-        """Return the score changes on the held-out new text, and on the old validation text."""
+        """Return the score changes on held-out new text and on the old validation text."""
         runs = (self.old, self.new)
         config = self.old.load_config()
         metric = metrics_of_runs(config, runs, log).by_name()[bleu_of(config)]
@@ -170,7 +170,7 @@ class Growth:
         return gained, lost
 
     def settle(self, gained: ScoreChange, lost: ScoreChange, max_loss: float) -> Path | None:
-        """Record the judgement; if it is negative, rename the new run and return its new path."""
+        """Record whether the new run is accepted; if not, rename it and return its new path."""
         is_better = gained.after > gained.before and lost.before - lost.after < max_loss
         record = {"old": self.old.path.absolute().as_posix(), "max_loss": max_loss}
         texts = {"new_text": asdict(gained), "old_text": asdict(lost), "taken_over": is_better}
@@ -185,7 +185,7 @@ class Growth:
 
 
 def next_run(old: Path) -> Path:
-    """Return the path of the next run in a chain: runs/a, runs/a+1, runs/a+2 and so on."""
+    """Return the path of the run that follows ``old`` in a chain: runs/a, runs/a+1, runs/a+2..."""
     path = old if old.name.strip(".") else old.resolve()
     name, _, number = path.name.rpartition("+")
     is_grown = name and number.isdecimal()
@@ -193,7 +193,7 @@ def next_run(old: Path) -> Path:
 
 
 def _draw_replay(old: PreparedData, wanted: int) -> Mapping[str | None, np.ndarray]:
-    """Draw pairs of the old training text, by tag; sources keep their shares of an epoch."""
+    """Draw old training pairs to replay, keyed by tag; sources keep their share of an epoch."""
     mix = TrainingMix((len(old.texts.train),), (1.0,), (None,))
     if isinstance(old.pairs, MixedStore):
         mix = old.pairs.mix

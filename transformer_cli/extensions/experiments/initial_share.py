@@ -1,4 +1,4 @@
-"""Averages the current weights with the weights that training started from."""
+"""Average the current weights with the weights that training started from."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ from transformer_cli.training.optimizer import Optimizer
 
 
 class InitialShare(Optimizer):
-    """An optimizer that averages the weights with the initial ones, weighted by ``init_share``."""
+    """An optimizer that averages initial weights (a share of ``init_share``) and trained ones."""
 
     def __init__(
         self, model: Transformer, eval_model: Transformer, config: TrainingConfig, ranks: Ranks
@@ -26,7 +26,7 @@ class InitialShare(Optimizer):
         torch._foreach_lerp_(self._averages, [*self._trained.values()], 1.0 - self._share)
 
     def state(self) -> dict[str, Tensor]:
-        """Return the state, including the initial weights."""
+        """Return the optimizer's state, including the initial weights."""
         return super().state() | {f"initial.{name}": each for name, each in self._initial.items()}
 
     def load_state(self, state: Mapping[str, Tensor], updates: int) -> None:

@@ -1,4 +1,4 @@
-"""Jobs, which are commands that each make something once from their inputs, and their records."""
+"""Jobs, which each run once to make outputs from inputs, and the records of what they made."""
 
 import json
 import os
@@ -28,35 +28,35 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Job:
-    """A task to do once, and again only if its inputs change."""
+    """A task that is done once, and again only if its inputs change."""
 
     name: str  # also the path of its record and log in jobs/
     inputs: Callable[[], Mapping[str, str]] = dict
-    """Settings and SHA-256 that decide the outputs; called when all needed jobs are done."""
+    """Returns what the outputs depend on, keyed by name; called when all needed jobs are done."""
     outputs: Callable[[], Sequence[Path]] | None = None
-    """Files whose checksums are recorded at the end; None: it trains ``run``, without a record."""
+    """Returns the files whose checksums are recorded; None: no record; the job trains ``run``."""
     command: Sequence[str] = ()  # arguments of transformer-cli; none: ``prepare`` does everything
     needs: Sequence[str] = ()  # names of jobs that must be done first
     stdout: Path | None = None  # the file for the command's output
     prepare: Callable[[], object] = lambda: None
     """Called each time before the command starts."""
     discard: Callable[[], Path | None] = lambda: None
-    """Removes outputs made from other inputs, or returns the path that they were moved to."""
+    """Removes outputs made from other inputs, or moves them and returns their new path."""
     config: Config | None = None  # the settings, if it is a training
     run: RunDirectory | None = None  # the run, if it is a training
 
 
 def is_trained(run: RunDirectory, config: Config) -> bool:
-    """Return whether a run's training has no step and no validation left."""
+    """Return whether a run's training has finished: no step or validation is left."""
     state = load_newest_state(run)
     return state is not None and state.is_final(config.training)
 
 
 @dataclass
 class JobDirectory:
-    """The directory of a sweep or a distillation: its mark, and the records of its jobs.
+    """The directory of a sweep or distillation, with a mark file and the records of its jobs.
 
-    Creating this object touches no file.
+    Creating this object does not read or write files.
     """
 
     kind: ClassVar[str]  # the command that creates it
@@ -71,7 +71,7 @@ class JobDirectory:
         return self.path / f"{self.kind}.json"
 
     def read_mark(self) -> dict[str, Any] | None:
-        """Return the content of the mark, or None if the directory is not of this kind."""
+        """Return the content of the mark file, or None if the directory is not of this kind."""
         mark = files.read_json(self.mark)
         if not isinstance(mark, dict) or mark.get("program") != f"transformer-cli {self.kind}":
             return None
@@ -83,7 +83,7 @@ class JobDirectory:
         return mark
 
     def check(self, precision: str) -> None:
-        """Check that it has no links, and that this version and precision can run jobs there."""
+        """Raise UsageError unless this version and precision can run jobs in the directory."""
         if self.path.exists() and not self.path.is_dir():
             raise self._refusal("cannot be created (File exists);")
         # Another process, even one that was killed, may have just begun.
@@ -101,7 +101,7 @@ class JobDirectory:
             raise self._refusal(f"{how}; resume it with that precision, or")
 
     def create(self, precision: str, **values: object) -> None:
-        """Create the directory if it is missing, and mark it; raise the errors of ``check``."""
+        """Create the directory if needed, and write its mark; raise errors as ``check`` does."""
         self.check(precision)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -120,7 +120,7 @@ class JobDirectory:
             writing.remove_leftovers(Path(directory))
 
     def file(self, job: str, ending: str) -> Path:
-        """Return the path of a job's record (.json) or log (.log)."""
+        """Return the path of a job's file with this ending, e.g. .json (record) or .log."""
         return self.path / "jobs" / f"{job}{ending}"
 
     def _record_of(self, job: str) -> Artifact[Record]:
@@ -128,11 +128,11 @@ class JobDirectory:
         return Artifact(self.path, Record, path.as_posix())
 
     def read(self, job: str) -> Record | None:
-        """Return a job's record, or None; the record lists no files until the job is done."""
+        """Return a job's record, or None. Until the job is done, the record lists no files."""
         return self._record_of(job).read()
 
     def is_done(self, job: Job) -> bool:
-        """Return whether a job's outputs exist and were made from its present inputs."""
+        """Return whether a job's outputs exist and were made from its current inputs."""
         if job.name not in self.done and self._has_outputs(job):
             self.done.add(job.name)
         return job.name in self.done
@@ -148,13 +148,13 @@ class JobDirectory:
         return not self._record_of(job.name).find_damage(record)
 
     def seems_done(self, job: Job) -> bool:
-        """Return whether a job is done, as far as is known while jobs that it needs are left."""
+        """Return whether a job is done; False if its inputs do not exist yet."""
         with suppress(OSError, TransformerCliError):
             return self.is_done(job)
         return False
 
     def begin(self, job: Job) -> str:
-        """Record that a job begins; return 'started' or 'resumed', perhaps with details."""
+        """Record that a job begins; return 'started' or 'resumed', possibly with details."""
         resumed = "resumed"
         if job.run is not None:
             steps = [parse_step(path) or 0 for path in list_checkpoints(job.run.checkpoints)]
@@ -203,9 +203,9 @@ class JobDirectory:
 def compose_config(
     command: str, output: Path, settings: Mapping[str, object], here: Path | None = None
 ) -> str:
-    """Return the text of a config that a command writes.
+    """Return the YAML of a config that a command writes to ``output``.
 
-    Paths inside the directory ``here`` are written relative to it.
+    Paths inside the directory ``here`` are made relative to it.
     """
 
     def default(value: Section | Path) -> object:
@@ -232,19 +232,19 @@ def compose_config(
 
 
 def weights_record(run: RunDirectory) -> Path:
-    """Return the file that records the SHA-256 of a run's best weights."""
+    """Return the path of the file that records the SHA-256 of a run's best weights."""
     if run.exported:
         return run.exported.record
     return find_checkpoint(run.checkpoints, "best") / MANIFEST
 
 
 def describe_model(run: RunDirectory) -> str:
-    """Return a checksum of a run's weights and its search settings."""
+    """Return a checksum of a run's best weights and search settings."""
     return sum_json([files.sha256(weights_record(run)), run.load_config().decoding.fingerprint()])
 
 
 TRAINED_ON = ("train", "val")
-"""The splits that decide a run's weights, and which checkpoint is the best."""
+"""The splits on which a run's weights and the choice of its best checkpoint depend."""
 
 # Compare the content, not the paths, because a project may be moved.
 _PATHS: dict[str, Any] = {
@@ -259,9 +259,9 @@ _PATHS: dict[str, Any] = {
 
 
 def open_text(config: Config, split: str, corpus: Path | None = None) -> PairSource:
-    """Return the text of a split; ``train`` is all training text.
+    """Return the text of a split; for ``train``, this includes text added to the split.
 
-    ``corpus`` is the directory of the prepared corpus, which data of kind corpus needs.
+    ``corpus`` is the directory of the prepared corpus; it is needed for data of kind corpus.
     """
     if split == "train":
         return open_training_text(config.data, corpus)
@@ -269,7 +269,7 @@ def open_text(config: Config, split: str, corpus: Path | None = None) -> PairSou
 
 
 def sum_texts(config: Config, splits: Iterable[str]) -> dict[str, str]:
-    """Return the SHA-256 of the text of each split."""
+    """Return a SHA-256 for the text of each split, keyed by split."""
     data = config.data
     if isinstance(data, CorpusData):
         return {split: UnpreparedSplit(data, split).source_sha256() for split in splits}
@@ -277,7 +277,7 @@ def sum_texts(config: Config, splits: Iterable[str]) -> dict[str, str]:
 
 
 def describe_training(config: Config) -> dict[str, str]:
-    """Return checksums of everything that a run's weights depend on, except its text."""
+    """Return checksums, keyed by name, of all that a run's weights depend on except its text."""
     init = {} if config.init is None else {"init": describe_model(RunDirectory(config.init))}
     paths = getattr(config.tokenizer, "files", {}).items()  # only kinds that copy files have them
     tokenizer = {f"tokenizer {side}": files.sha256(path) for side, path in paths}

@@ -1,4 +1,4 @@
-"""Runs jobs in separate processes, several at a time."""
+"""Run jobs in separate processes, several at a time."""
 
 import os
 import subprocess
@@ -42,21 +42,21 @@ class _Running:
 
 @dataclass
 class Runner:
-    """Runs the jobs of a directory that this process has locked."""
+    """A runner of the jobs in a directory that this process has locked."""
 
     directory: JobDirectory
     jobs: Sequence[Job]  # in order: each job comes after the jobs that it needs
     lock: int  # the descriptor of the directory's lock, which commands also hold
     places: Sequence[Mapping[str, str]] = ({},)
-    """Additional environment variables, one mapping per job that may run at the same time."""
+    """Additional environment variables; as many jobs run at a time as there are mappings."""
     shows_output: bool = False
     """Whether commands write to this process's stderr instead of to their logs."""
     failed: dict[str, Event] = field(default_factory=dict)
-    """The failures by job name; a job whose needed job failed has that job's event."""
+    """The failed jobs' events, keyed by job name. If a needed job failed, its event is used."""
     _running: list[_Running] = field(default_factory=list)
 
     def run(self, should_stop: Callable[[], bool]) -> Iterator[Event]:
-        """Run all jobs, or stop when ``should_stop`` is true; yield events."""
+        """Run all jobs, and yield their events; stop early if ``should_stop`` returns true."""
         try:
             while not should_stop():
                 for running in [each for each in self._running if each.process.poll() is not None]:
@@ -76,7 +76,7 @@ class Runner:
                     self._finish(running)
 
     def _find_next(self) -> Job | None:
-        """Return the next job that can run; mark jobs as failed if a job that they need failed."""
+        """Return the next job that can run; mark jobs as failed if they need a failed job."""
         running = {each.job.name for each in self._running}
         for job in self.jobs:
             if job.name in running or job.name in self.failed:
@@ -126,7 +126,7 @@ class Runner:
         return _Running(job, place, process, log_start)
 
     def _end(self, running: _Running) -> Event:
-        """Record how a job ended."""
+        """Record how a job ended, and return the event."""
         self._running.remove(running)
         job, code = running.job, running.process.returncode
         if code:
@@ -153,7 +153,7 @@ class Runner:
         return self.failed[job.name]
 
     def _find_problem(self, running: _Running) -> str:
-        """Return why a command failed, or an empty text if it has printed the reason on stderr."""
+        """Return why a command failed, or '' if the command has printed the reason to stderr."""
         code = running.process.returncode
         if self.shows_output:
             return f"killed by signal {-code} (out of memory?)" if code < 0 else ""
@@ -171,8 +171,8 @@ def run_jobs(
 ) -> int | None:
     """Run jobs until none is left or a signal arrives, and log their events.
 
-    Return the signal's exit code, or None. ``stopping`` is the message after a signal, and
-    ``describe_rest`` returns text to add to the line about a finished training.
+    Return the exit code for the signal, or None. ``stopping`` is the message after a signal.
+    ``describe_rest`` returns what to add to the log line when a run has been trained.
     """
     runner.directory.remove_leftovers()
     with stop_requests(stopping) as requested:
@@ -187,7 +187,7 @@ def run_jobs(
 
 
 def list_places(device: str, jobs: int) -> list[Mapping[str, str]]:
-    """Return an environment for each of ``jobs`` jobs, with one of the GPUs if there are any."""
+    """Return the environment variables for each of ``jobs`` jobs; they assign it a GPU if any."""
     names: list[str] = []
     if jobs > 1 and device in ("auto", "cuda"):
         import torch

@@ -1,9 +1,9 @@
-"""Compare groups of runs over seeds and sentences together.
+"""Compare groups of runs, generalizing over both seeds and sentences.
 
 Seeds and sentences are crossed random effects (Clark 1973, "The language-as-fixed-effect fallacy"):
 another experiment would have other seeds and other sentences. Seeds are nested in groups; sentences
 are the same in all groups. docs/extensions/experiments.md lists the assumptions, and how often null
-effects were significant in simulations.
+effects were found significant in simulations.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ LEVEL = 0.05  # of the two-sided tests; intervals cover the rest
 
 @dataclass
 class GroupDifference:
-    """The difference between a group's mean and the reference group's, in points.
+    """A group's mean minus the reference group's mean, in points of the metric.
 
     Everything except ``difference`` is None if one of the groups is a single run.
     """
@@ -37,7 +37,7 @@ class GroupDifference:
 
 @dataclass
 class GroupScore:
-    """A metric's scores of one group, in points; None where a single run has no value."""
+    """One group's scores in one metric, in points; None for what a single run does not have."""
 
     scores: list[float]  # one per run, in the group's order
     mean: float
@@ -47,7 +47,7 @@ class GroupScore:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Ends of the mean's 95 % interval, limited to 0 to 100; None for a single run."""
+        """The ends of the mean's 95 % interval, clipped to 0 and 100; None for a single run."""
         if self.half_width is None:
             return None
         return max(0.0, self.mean - self.half_width), min(100.0, self.mean + self.half_width)
@@ -55,7 +55,7 @@ class GroupScore:
 
 @dataclass(frozen=True)
 class MetricComparison:
-    """The scores of all groups by one metric."""
+    """The scores of all groups in one metric."""
 
     signature: str
     groups: list[GroupScore]
@@ -66,10 +66,10 @@ def compare_groups(
     references: Sequence[str],
     metrics: Metrics = USUAL,
 ) -> dict[str, MetricComparison]:
-    """Score groups of runs by each metric, and test their differences from the first group.
+    """Score groups of runs with each metric, and test their differences from the first group.
 
-    ``translations`` are by group, by run (one seed each), by sentence, with at least one of each.
-    References are raw lines. Scores are the same as from ``evaluation.scores.score``.
+    ``translations[group][run][sentence]`` is a translation; each run of a group has another seed,
+    and no list is empty. References are raw lines. Scores equal ``evaluation.scores.score``.
     """
     compared = {}
     for name, metric in metrics.by_name(references=[list(references)]).items():
@@ -90,11 +90,11 @@ def compare_groups(
 def score_sentences(
     metric: SacreMetric, hypotheses: Sequence[str]
 ) -> tuple[float, Float[np.ndarray, " sentence"]]:
-    """Return a corpus score, and each sentence's share in it; ``metric`` must have its references.
+    """Return a corpus score and each sentence's share of it; ``metric`` must hold the references.
 
-    A share is the jackknife's pseudo-value (Tukey 1958): the change of the score without the
-    sentence, times the number of sentences less one. So the variance of a score over sentences is
-    the variance of a mean. The shares are shifted so that their mean is the score.
+    A share is the jackknife's pseudo-value (Tukey 1958): the drop in the score if the sentence is
+    left out, times the number of sentences less one. The shares are shifted so that their mean is
+    the score. So the variance of the score over sentences is the variance of a mean.
     """
 
     def score_of(statistics: np.ndarray) -> float:
@@ -110,7 +110,7 @@ def score_sentences(
 
 
 def summarize(scores: Sequence[float]) -> GroupScore:
-    """Return mean, deviation and Student's 95 % interval of the scores of a group's runs."""
+    """Return the mean, standard deviation and Student's 95 % interval of the runs' scores."""
     mean = float(np.mean(scores))
     if len(scores) < 2:
         return GroupScore(list(scores), mean, deviation=None, half_width=None)
@@ -122,13 +122,13 @@ def summarize(scores: Sequence[float]) -> GroupScore:
 def compare_means(
     group: Float[np.ndarray, "seed sentence"], reference: Float[np.ndarray, "other_seed sentence"]
 ) -> GroupDifference:
-    """Test whether two groups' means differ, over seeds and sentences, by Clark's (1973) quasi-F.
+    """Test whether two groups' means differ, over seeds and sentences (Clark's 1973 quasi-F).
 
     The variance of the difference is the sum of a seed part and a sentence part. The variance over
-    sentences contains the interaction of seed and sentence, which the variance over seeds already
-    contains; so it is subtracted. The remainder counts only if it is more than its standard error.
-    Otherwise it is set to zero: if noise counted whenever it is positive, 3 seeds and 100 sentences
-    would show null effects in 2 % of cases instead of 5 %.
+    sentences includes the interaction of seeds and sentences. It is subtracted, as the variance
+    over seeds includes it too. The remainder is set to zero unless it exceeds its standard error:
+    if all positive noise counted, a test at 5 % with 3 seeds and 100 sentences would find only 2 %
+    of null effects significant.
 
     Everything except the difference is None if there are fewer than two seeds per group or two
     sentences, or if nothing varies. ``p_holm`` is filled in later.
@@ -172,7 +172,7 @@ def compare_means(
 
 
 def _correct_by_holm(groups: Sequence[GroupScore]) -> None:
-    """Fill in ``p_holm`` (Holm 1979)."""
+    """Set ``p_holm`` in the groups' differences (Holm 1979)."""
     tested = [
         (group.difference.p_value, group.difference)
         for group in groups
@@ -185,7 +185,7 @@ def _correct_by_holm(groups: Sequence[GroupScore]) -> None:
 
 
 def _critical(degrees: float) -> float:
-    """Return Student's t whose absolute value is exceeded by chance in ``LEVEL`` of all cases."""
+    """Return the two-sided critical value of Student's t at ``LEVEL``."""
     return float(_special().stdtrit(degrees, 1 - LEVEL / 2))
 
 
@@ -202,14 +202,14 @@ TRAIN_LONGER = (
 
 
 def says_nothing(metric: str, scores: Iterable[float]) -> bool:
-    """Return whether all scores are about 0, so that no system is better than another."""
+    """Return whether all scores are near 0, so that they do not say which system is better."""
     return METRICS[metric].higher_is_better and max(scores, default=100.0) < _ABOUT_ZERO
 
 
 def score_systems(
     systems: Sequence[Sequence[str]], references: Sequence[str], metrics: Metrics = USUAL
 ) -> list[dict[str, TestedScore]]:
-    """Return each system's scores; the main metrics also get a test against the first system."""
+    """Return each system's scores, keyed by metric; main metrics have a test against the first."""
     columns = {
         name: paired_bootstrap(systems, references, metric)
         if METRICS[name].is_first

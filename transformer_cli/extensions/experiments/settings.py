@@ -1,4 +1,4 @@
-"""The setting that averages the trained weights with the initial ones."""
+"""The setting ``init_share``, which averages the trained weights with the initial ones."""
 
 from typing import Annotated, Any, ClassVar
 
@@ -8,7 +8,7 @@ from transformer_cli.config.sections import Section, setting
 
 
 class InitShareSettings(Section):
-    """A key of training."""
+    """The key ``init_share`` of the section ``training``."""
 
     average: ClassVar[str | None] = "init_share"
 
@@ -20,7 +20,7 @@ class InitShareSettings(Section):
     )
 
     def check_with(self, config: Any) -> None:
-        """Check that there are initial weights, and no other average."""
+        """Raise ValueError if there are no initial weights, or if there is another average."""
         super().check_with(config)
         if config.init is None:
             raise ValueError("training.init_share: needs init, the run that training starts from")

@@ -1,4 +1,4 @@
-"""Tests whether one system's score is better than another's by more than chance."""
+"""Test whether chance can explain the difference between two systems' scores."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from transformer_cli.evaluation.scores import MAX_SENTENCES, bootstrap, measure
 
 
 class TestedScore(NamedTuple):
-    """A ``Score`` that is compared with the first system's."""
+    """A ``Score``, with a test of its difference from the first system's score."""
 
     value: float
     signature: str
@@ -21,10 +21,10 @@ class TestedScore(NamedTuple):
 def paired_bootstrap(
     systems: Sequence[Sequence[str]], references: Sequence[str], metric: SacreMetric
 ) -> list[TestedScore]:
-    """Compare systems with the first one by paired bootstrap resampling (Koehn 2004).
+    """Compare systems with the first one, using paired bootstrap resampling (Koehn 2004).
 
     The first system has no p-value. With a single sentence there are no p-values, because all
-    samples are the same. With more than ``MAX_SENTENCES`` sentences, return the scores only.
+    samples are the same. With more than ``MAX_SENTENCES`` sentences, only scores are returned.
     """
     if len(references) > MAX_SENTENCES:
         return [

@@ -1,6 +1,6 @@
-"""The jobs of a sweep: prepare the data that runs share, and train the runs.
+"""The jobs of a sweep: some prepare the data that runs share, the others train the runs.
 
-A job's name is the path of its output in the sweep's directory.
+A job's name is the path of its output relative to the sweep's directory.
 """
 
 import os
@@ -42,7 +42,7 @@ _Name = Annotated[str, Field(pattern=r"^[^/\\\x00]+$")]
 
 
 class SweepRecord(BaseModel):
-    """The part of a sweep's mark that is for commands that do not read the sweep's file."""
+    """What a sweep's mark file records for commands that do not read the sweep's YAML file."""
 
     model_config = ConfigDict(strict=True)
 
@@ -52,7 +52,7 @@ class SweepRecord(BaseModel):
 
 
 class SweepDirectory(JobDirectory):
-    """The directory of a sweep."""
+    """The directory with a sweep's runs and the records of its jobs."""
 
     kind: ClassVar[str] = "sweep"
     option: ClassVar[str] = "--sweep-dir"
@@ -65,7 +65,7 @@ class SweepDirectory(JobDirectory):
         return RunDirectory(self.point(point) / f"seed-{seed}")
 
     def find_finished(self) -> dict[str, list[RunDirectory]]:
-        """Return the finished runs of each point that has some, the reference point first."""
+        """Return the finished runs, keyed by point; the reference point comes first."""
         try:
             record = SweepRecord.model_validate(self.read_mark())
         except ValidationError as error:
@@ -85,7 +85,7 @@ def _is_finished(run: RunDirectory) -> bool:
 
 @dataclass(frozen=True)
 class Run:
-    """The training of a point with a seed."""
+    """The training of one point of the sweep with one seed."""
 
     point: Point
     job: Job
@@ -96,7 +96,7 @@ class Run:
 
 @dataclass(frozen=True)
 class PointResult:
-    """The progress and scores of a point's runs."""
+    """The progress and the scores of a point's runs."""
 
     name: str
     finished: int
@@ -110,7 +110,7 @@ class PointResult:
 
 @dataclass
 class SweepPlan:
-    """The jobs of a sweep."""
+    """A plan of the jobs of a sweep."""
 
     sweep: Sweep
     directory: SweepDirectory
@@ -120,12 +120,12 @@ class SweepPlan:
 
     @cached_property
     def runs(self) -> list[Run]:
-        """All runs, ordered by seed: after half of a sweep, every point has some runs."""
+        """All runs, ordered by seed, so that halfway through a sweep, every point has some runs."""
         return [self._run(point, seed) for seed in self.sweep.seeds for point in self.sweep.points]
 
     @cached_property
     def metric(self) -> str:
-        """The metric that ranks runs: the one that chooses their best checkpoints."""
+        """The metric that ranks runs, which is the one used to choose their best checkpoints."""
         metrics = {metric_for_best(self.sweep.config_of(point)) for point in self.sweep.points}
         if metrics == {"bleu", "bleu_lc"}:
             return "bleu_lc"  # cased BLEU would be unfair to lowercased output
@@ -134,7 +134,7 @@ class SweepPlan:
         return metric_for_best(self.sweep.config_of(Point(BASE_POINT)))
 
     def jobs(self) -> list[Job]:
-        """Return all jobs that are left; finished runs do not need their data."""
+        """Return the jobs that are left; data is prepared only for unfinished runs."""
         left = [run for run in self.runs if not self.directory.seems_done(run.job)]
         data = {run.data.name: run.data for run in left}
         return [*data.values(), *(run.job for run in left)]
@@ -154,7 +154,7 @@ class SweepPlan:
         return Run(point, job, data, run, config)
 
     def _data_job(self, point: Point, config: Config) -> Job:
-        """Return the job that prepares data for all points with these data settings."""
+        """Return the job that prepares data for all points with the same data as ``config``."""
         key = config.fingerprint(include={"data", "tokenizer", "init"})
         name = f"data/{key[:12]}"
         run = RunDirectory(self.directory.path / name)
@@ -172,14 +172,14 @@ class SweepPlan:
         )
 
     def _sum_texts(self, config: Config) -> dict[str, str]:
-        """Return the SHA-256 of each split's text, read only once for all runs."""
+        """Return the SHA-256 of each split's text, which is read only once for all runs."""
         key = config.data.model_dump_json()
         if key not in self._sums:
             self._sums[key] = sum_texts(config, TRAINED_ON)
         return self._sums[key]
 
     def check_trained_alike(self) -> None:
-        """Check that runs have their points' settings, and that their text has not changed."""
+        """Raise ConfigError if trained runs have other settings than their points or other text."""
         for run in self.runs:
             if not list_checkpoints(run.directory.checkpoints):
                 continue
@@ -196,7 +196,7 @@ class SweepPlan:
                 )
 
     def _find_changed(self, job: Job) -> str | None:
-        """Return the name of an input that differs from the job's record, or None."""
+        """Return the name of an input that differs from its value in the job's record, or None."""
         known = self.directory.read(job.name)
         with suppress(TransformerCliError, OSError):  # ignore inputs that no longer exist
             now = job.inputs()
@@ -205,7 +205,7 @@ class SweepPlan:
         return None
 
     def results(self, failed: Sequence[str] = ()) -> Iterator[PointResult]:
-        """Yield each point's progress and scores, given the names of failed jobs."""
+        """Yield each point's progress and scores; ``failed`` has the names of failed jobs."""
         for point in self.sweep.points:
             runs = [run for run in self.runs if run.point is point]
             done = [run for run in runs if self.directory.seems_done(run.job)]
@@ -215,7 +215,7 @@ class SweepPlan:
             yield PointResult(point.name, len(done), count, known)
 
     def describe_rest(self, jobs: int) -> str:
-        """Return how many runs have finished, and the time that is left."""
+        """Describe how many runs have finished, and the time left if ``jobs`` train at a time."""
         done = [run for run in self.runs if self.directory.seems_done(run.job)]
         text = f"{len(done)} of {len(self.runs)} runs"
         seconds = [_read_seconds(run.directory) for run in done]
@@ -224,7 +224,7 @@ class SweepPlan:
 
     @property
     def record(self) -> dict[str, object]:
-        """The mark's content; the reference is the point with the base's settings, or the first."""
+        """The mark file's content. The reference is the point equal to the base, else the first."""
         base = self.sweep.config_of(Point(BASE_POINT))
         points = self.sweep.points
         same = [point for point in points if self.sweep.config_of(point) == base]
@@ -236,19 +236,19 @@ class SweepPlan:
 
 
 def find_best(run: RunDirectory, metric: str) -> float | None:
-    """Return the metric at a run's best validation, or None if it was not validated."""
+    """Return a run's best validation score in ``metric``, or None if it was not validated."""
     records = validations(read_records(run.metrics))
     scores = [score for record in records if (score := record[metric]) is not None]
     return max(scores, key=METRICS[metric].rank, default=None)
 
 
 def _read_seconds(run: RunDirectory) -> float:
-    """Return the time spent training."""
+    """Return the seconds spent training."""
     return max((number(each, "seconds") or 0.0 for each in read_records(run.metrics)), default=0.0)
 
 
 def share_data(data: Path, run: Path) -> None:
-    """Give a new run the prepared data, with hard links if the file system supports them."""
+    """Create a run with the prepared data, as hard links if the file system supports them."""
     if run.is_dir():
         return
     run.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Reads a sweep's YAML file, which has its settings and the points that it trains."""
+"""Read a sweep's YAML file, which has its settings and the points to train."""
 
 import hashlib
 import json
@@ -27,7 +27,7 @@ Seeds = Annotated[int, Field(gt=0, le=1000)]
 
 
 class SweepSettings(Section):
-    """The settings of a sweep: which variations of a config to train, and how often."""
+    """The settings of a sweep: which variations of a config to train, with how many seeds."""
 
     base: str = Field(description="config to vary; its path is relative to this file")
     seeds: Seeds = Field(3, description="train each point with seeds 1 to this number")
@@ -61,15 +61,15 @@ _MAX_NAME = 100
 
 @dataclass(frozen=True)
 class Point:
-    """Settings that are trained together."""
+    """A point of a sweep: changes to settings of the base config, trained with several seeds."""
 
     name: str  # the name of its directory
     nodes: dict[str, Node] = field(default_factory=dict)
-    """The settings it changes in the base, by dotted key, with their place in the sweep's file."""
+    """The changed settings, keyed by dotted key, with their positions in the sweep's file."""
 
     @property
     def options(self) -> list[str]:
-        """The changes as options of ``train``, in JSON, which is valid YAML."""
+        """The changes as ``--set`` options of ``train``; values are JSON, which is valid YAML."""
         changes = {key: values(node) for key, node in self.nodes.items()}
         texts = [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in changes.items()]
         return [part for text in texts for part in ("--set", text)]
@@ -89,7 +89,7 @@ class Sweep:
         return range(1, self.settings.seeds + 1)
 
     def config_of(self, point: Point) -> Config:
-        """Return the settings of a point; ConfigError names the place in the sweep's file."""
+        """Return a point's config; a ConfigError names the position in the sweep's file."""
         root = self.tree
         for keys, node in point.nodes.items():
             root = yaml.set_node(root, keys.split("."), node)
@@ -97,7 +97,7 @@ class Sweep:
 
 
 def load_sweep(path: Path) -> Sweep:
-    """Read a sweep's file, and check each of its points."""
+    """Read a sweep's file, and check all its points."""
     root = yaml.read_mapping(path, "base")
     assert isinstance(root.value, dict)
     if root.value.keys() & Config.model_fields.keys():
@@ -113,7 +113,7 @@ def load_sweep(path: Path) -> Sweep:
 
 
 def _read_points(sections: dict[str, Node]) -> list[Point]:
-    """Return the points of a validated file; if it has none, one point that changes nothing."""
+    """Return the points of a validated file; without points and grid, one without changes."""
     listed = [node.value for node in _items(sections.get("points"))]
     if not listed:
         return grid_points(sections.get("grid"))
@@ -132,7 +132,7 @@ def _read_points(sections: dict[str, Node]) -> list[Point]:
 def grid_points(grid: Node | None) -> list[Point]:
     """Return all combinations of a grid's values; the last key varies fastest.
 
-    ``grid`` has lists of values by dotted key; with None, return one point that changes nothing.
+    ``grid`` maps dotted keys to lists of values; if it is None, return one point without changes.
     """
     if grid is None or not grid.value:
         return [Point(BASE_POINT)]
@@ -154,15 +154,15 @@ def _items(node: Node | None) -> list[Node]:
 
 
 def as_name(text: str) -> str:
-    """Return ``text`` as a valid filename, also on Windows."""
+    """Turn ``text`` into a filename that is valid on all systems, including Windows."""
     return _UNSAFE.sub("-", text).strip("-.")
 
 
 def point_names(points: Sequence[dict[str, Node]]) -> list[str]:
-    """Name points by their values: ``dropout=0.1,label_smoothing=0.0``.
+    """Return names made from the points' values, e.g. ``dropout=0.1,label_smoothing=0.0``.
 
-    The names use only the last part of a key unless two keys share it. If the values give no unique
-    and valid filenames, the names are checksums.
+    The names use only the last part of each key, unless two keys share it. If the names would not
+    be unique or would be too long for filenames, they are checksums instead.
     """
     last = {key: key.rpartition(".")[2] for nodes in points for key in nodes}
     counts = Counter(last.values())
@@ -186,7 +186,7 @@ def _content(nodes: dict[str, Node]) -> list[str]:
 
 
 def _check_keys(section: dict[str, Node]) -> None:
-    """Check the dotted keys of a grid or a point; the schema checks that they are settings."""
+    """Check a grid's or point's dotted keys; the schema checks later that they are settings."""
     for key, node in section.items():
         above = [other for other in section if key.startswith(f"{other}.")]
         problem = None

@@ -1,4 +1,4 @@
-"""Writes the records of a training as a TensorBoard event file."""
+"""Write the records of a training run to a TensorBoard event file."""
 
 import io
 import re
@@ -22,16 +22,16 @@ _NO_CURVES = frozenset(
 
 
 class TensorBoardObserver(Observer):
-    """Writes tensorboard/ in a run, so that TensorBoard can show the training while it runs.
+    """An observer that writes tensorboard/ in a run, so that TensorBoard can show its progress.
 
-    Each session writes a new file with all records of metrics.jsonl. Wall times leave out pauses
-    between sessions, so that TensorBoard's relative time is the time spent training.
+    Each session writes a new file with all records in metrics.jsonl. Wall times leave out the
+    pauses between sessions, so that TensorBoard's relative time is the time spent training.
     """
 
     writes = "tensorboard"
 
     def on_begin(self, run: RunDirectory, step: int, start_time: float) -> None:
-        """Replace the run's event files by one with all records so far."""
+        """Replace the run's event files with one that has all records so far."""
         from tensorboard.compat.proto.event_pb2 import Event
 
         self._start_time = start_time
@@ -62,7 +62,7 @@ class TensorBoardObserver(Observer):
         append_to_log(self.path, data.getvalue())
 
     def _to_event(self, record: Mapping[str, Any]) -> "Event | None":
-        """Convert a record; return None if it has nothing to plot."""
+        """Convert a record to an event; return None if it has nothing to plot."""
         if record.get("kind") == SESSION_KIND:
             return None
         from tensorboard.compat.proto import event_pb2, summary_pb2

@@ -1,4 +1,4 @@
-"""Forecasts the time and memory of a training from a few trial steps."""
+"""Forecast the time and memory that training will take, from a few trial steps."""
 
 import copy
 import sys
@@ -49,26 +49,26 @@ _LOADED = 0.75
 
 @dataclass(frozen=True)
 class Forecast:
-    """Expected cost of the remaining steps."""
+    """The expected time and memory of the remaining steps."""
 
     seconds: float  # at the present load, with validations, without checkpoints
     idle_seconds: float
-    """The same on an idle machine; equals ``seconds`` if the machine is idle now."""
+    """The expected seconds on an idle machine; equals ``seconds`` if the machine is idle now."""
     memory: int  # bytes: peak of the tensors on a GPU, else of the process
 
 
 @dataclass(frozen=True)
 class EpochSample:
-    """A few batches of the largest shard, and an estimate of an epoch from that shard."""
+    """A few batches from the largest shard, and the size of an epoch, estimated from that shard."""
 
     padded_tokens: int
-    """Tokens in an epoch, on both sides, with padding."""
+    """The number of tokens in an epoch, on both sides, including padding."""
     batches: Iterator[Batch]
-    """The largest batch first, then some in order of length."""
+    """The largest batch, then some others in order of length."""
 
 
 def sample_epoch(epochs: EpochBatches, count: int) -> EpochSample:
-    """Return an estimate of the first epoch, and at most ``count`` of its batches."""
+    """Return an estimate of the first epoch's size, and at most ``count`` of its batches."""
     shard = int(np.argmax(epochs.batches_per_shard))
     planned = epochs.text.shard_lengths(shard)
     plan = plan_epoch(planned, epochs.batch_tokens, epochs.seed, 0, shard)
@@ -84,7 +84,7 @@ def sample_epoch(epochs: EpochBatches, count: int) -> EpochSample:
 
 
 def forecast_training(trainer: Trainer, validator: Validator) -> Forecast | None:
-    """Forecast the remaining steps and validations."""
+    """Forecast the cost of the remaining steps and validations; see ``forecast``."""
     sample = sample_epoch(trainer.epochs, PROBED)
     return forecast(trainer, sample, lambda: time_validation(validator))
 
@@ -92,11 +92,11 @@ def forecast_training(trainer: Trainer, validator: Validator) -> Forecast | None
 def forecast(
     trainer: Trainer, sample: EpochSample, time_validation: Callable[[], float] = lambda: 0.0
 ) -> Forecast | None:
-    """Forecast from a few trial batches, the largest first, on a copy of the trainer.
+    """Forecast from a few trial steps, with the largest batch first, on a copy of the weights.
 
-    ``time_validation`` returns the seconds that a validation takes. The trainer and the random
-    state do not change. Each rank forecasts alone, so communication is not included. Return None if
-    a batch does not fit into memory or its gradient is not finite.
+    ``time_validation`` returns the seconds that one validation takes. The trainer and the random
+    state do not change. Each rank forecasts by itself, so communication is not included. Return
+    None if a batch does not fit into memory or its loss or gradient is not finite.
     """
     on_gpu = trainer.device.type == "cuda"
     with torch.random.fork_rng(devices=[trainer.device] if on_gpu else []):
@@ -157,13 +157,13 @@ def _forecast(
 
 
 def count_validations(trainer: Trainer) -> int:
-    """Return how many validations are left, unless patience ends the training."""
+    """Return how many validations are left if patience does not end training early."""
     every = trainer.config.validate_every or trainer.steps_per_epoch
     return -(-trainer.total_steps // every) - trainer.step // every
 
 
 class Trial:
-    """Trial steps, in one process, on a copy of a trainer's weights."""
+    """Training steps on a copy of a trainer's weights, in one process, to measure their cost."""
 
     def __init__(self, trainer: Trainer) -> None:
         self.device, self._config = trainer.device, trainer.config
@@ -176,7 +176,7 @@ class Trial:
         self._rate = self._config.schedule.rate(1, trainer.total_steps, trainer.d_model)
 
     def step(self, batches: Sequence[Batch]) -> None:
-        """Update the copy; raise TrainingError if a value is not finite and must not be skipped."""
+        """Make one step; raise TrainingError if its loss is not finite and may not be skipped."""
         self._model.train()
         self._optimizer.prepare()
         tgt_tokens = sum(batch.tgt_tokens for batch in batches)
@@ -187,7 +187,7 @@ class Trial:
 
 
 class _StepTimes(NamedTuple):
-    """Seconds of a step: wall time, and CPU time of this thread."""
+    """The seconds that a step takes: wall time, and CPU time of this thread."""
 
     wall: float
     cpu: float
@@ -218,7 +218,7 @@ def _peak_memory(device: torch.device) -> int:
 
 
 def trial_fits(trainer: Trainer, config: Config) -> bool:
-    """Return whether memory holds a forecast's copy in addition to the trainer."""
+    """Return whether a forecast's copy of the model fits into memory next to the trainer."""
     numbers = count_numbers(trainer.model, config)
     held = numbers.weights + (numbers.state if trainer.step else 0)
     sharing = processes_sharing(trainer.device, trainer.ranks)
@@ -226,7 +226,7 @@ def trial_fits(trainer: Trainer, config: Config) -> bool:
 
 
 def describe_forecast(expected: Forecast) -> str:
-    """Return a forecast in words."""
+    """Describe a forecast in words."""
     seconds = duration(expected.seconds)
     if expected.idle_seconds < expected.seconds:
         seconds = (
@@ -240,13 +240,13 @@ def describe_forecast(expected: Forecast) -> str:
 
 
 def time_validation(validator: Validator) -> float:
-    """Return the seconds that a validation takes."""
+    """Return the seconds that one validation takes."""
     return time_pair(validator) * len(validator.pairs) / validator.trainer.ranks.size
 
 
 @dataclass(frozen=True)
 class _References(Constraint):
-    """Forces references on a search."""
+    """A constraint that forces a search to write the reference translations."""
 
     ids: Sequence[list[int]]
 
@@ -261,10 +261,10 @@ class _References(Constraint):
 
 
 def time_pair(validator: Validator) -> float:
-    """Return the seconds that evaluating a pair takes, measured on pairs of the validation split.
+    """Return the seconds that evaluating one pair takes, measured on pairs of the split ``val``.
 
-    The search is forced to write their references: an untrained model would write much longer
-    translations.
+    The search is forced to write the pairs' references, because an untrained model would write
+    much longer translations.
     """
     pairs, device = validator.pairs, validator.trainer.device
     count = min(len(pairs), _MEASURED[device.type])

@@ -1,4 +1,4 @@
-"""Checks whether the weights, gradients and optimizer state of a training run fit into memory."""
+"""Check whether the weights, gradients and optimizer state of a training run fit into memory."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +18,7 @@ FLOAT = 4  # bytes
 
 
 class Numbers(NamedTuple):
-    """The least number of four-byte numbers that a training holds."""
+    """How many four-byte numbers training keeps in memory, at least."""
 
     weights: int  # including the moving average
     gradients: int
@@ -26,7 +26,7 @@ class Numbers(NamedTuple):
 
 
 def count_numbers(model: Transformer, config: Config) -> Numbers:
-    """Count the numbers that a training of ``model`` holds, with ``training.freeze`` frozen."""
+    """Count the numbers that training ``model`` keeps; frozen weights need no gradients."""
     # An extension's average may keep additional weights, for example the initial ones.
     copies = 1 + config.training.has_average + (config.training.average is not None)
     trained = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
@@ -41,10 +41,10 @@ def count_numbers(model: Transformer, config: Config) -> Numbers:
 
 
 def check_memory(model: Transformer, config: Config, device: torch.device, ranks: Ranks) -> None:
-    """Check that a model's weights, gradients and optimizer state fit; it needs only shapes.
+    """Check that a model's weights, gradients and optimizer state fit into memory.
 
-    Activations are not counted, because a batch that does not fit is split into micro-batches. On a
-    CPU, the processes of one machine share its memory.
+    ``model`` needs only shapes. Activations are not counted, because a batch that does not fit is
+    split into micro-batches. On a CPU, the processes on one machine share its memory.
 
     Raises:
         ConfigError: they do not fit into memory.
@@ -66,12 +66,12 @@ def check_memory(model: Transformer, config: Config, device: torch.device, ranks
 
 
 def processes_sharing(device: torch.device, ranks: Ranks) -> int:
-    """Return how many processes share the device's memory: on a CPU, all on this machine."""
+    """Return how many processes share a device's memory: on a CPU, all ranks on this machine."""
     return ranks.local_size if device.type == "cpu" else 1
 
 
 def memory_of(device: torch.device) -> int:
-    """Return the memory in bytes of a GPU, or of the machine or the process's cgroup."""
+    """Return the memory in bytes of a GPU, else of the machine, or the cgroup's lower limit."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[1]
     # Use a list: most machines have no limit, and min() of a single number is an error.
@@ -81,10 +81,10 @@ def memory_of(device: torch.device) -> int:
 def cgroup_limits(
     own: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")
 ) -> Iterator[int]:
-    """Yield the memory limits of this process's cgroups, versions 2 and 1.
+    """Yield the memory limits, in bytes, of this process's cgroups (versions 2 and 1).
 
-    ``own`` lists the cgroups, which are mounted at ``root``. A container may see its own cgroup as
-    the root.
+    The file ``own`` lists the cgroups, which are mounted at ``root``. A container may see its own
+    cgroup as the root.
     """
     lines = own.read_text().splitlines() if own.is_file() else []
     for number, controllers, path in (line.split(":", 2) for line in lines):

@@ -1,4 +1,4 @@
-"""Checks and notes before a training: memory, jumps of the learning rate, and a forecast."""
+"""Checks and messages before training: memory, learning rate jumps, and a forecast."""
 
 from collections.abc import Iterator
 
@@ -17,13 +17,13 @@ with lazy_imports():
     from transformer_cli.extensions.observers import forecast, memory, rate_jump
 
 _WORTHWHILE = 100
-"""With fewer batches than this, a forecast takes about as long as the training."""
+"""With fewer batches left than this, a forecast takes about as long as training itself."""
 _SMALL = 1 << 20
-"""Training fewer weights than this takes less memory than the program itself."""
+"""Training fewer weights than this takes less memory than the program itself does."""
 
 
 class Preview(Observer):
-    """Refuses a training that does not fit into memory, and adds to the summary before it."""
+    """An observer that refuses training that does not fit into memory, and adds summary rows."""
 
     def check(
         self,
@@ -32,18 +32,18 @@ class Preview(Observer):
         device: torch.device,
         ranks: Ranks,
     ) -> None:
-        """Check the memory, before reading text and again once the vocabularies are known."""
+        """Check the memory, before text is read (no ``vocab_sizes``) and again afterwards."""
         smallest = len(SPECIALS), len(SPECIALS)
         model = build_shapes(config.model, *(vocab_sizes or smallest), PAD_ID)
         if count_parameters(model) > _SMALL:
             memory.check_memory(model, config, device, ranks)
 
     def rows(self, planned: PlannedTraining) -> Iterator[Row]:
-        """Yield a warning if the learning rate jumps, and a forecast of the remaining steps.
+        """Yield a warning if the learning rate jumps, and a forecast for the remaining steps.
 
-        There is no forecast of a complete training, which may have ended before its last step.
-        Unless the training is only previewed, there is none if training takes hardly longer than
-        the forecast.
+        There is no forecast for finished training, which may have ended before its last step.
+        There is also none if training would take hardly longer than the forecast, unless this is
+        a dry run.
         """
         trainer, config, previous = planned.trainer, planned.config, planned.previous
         if previous is not None and previous.training != config.training:

@@ -1,11 +1,11 @@
-"""Checks whether a new last step makes the learning rate of a resumed training jump."""
+"""Check whether a changed last step makes the learning rate of resumed training jump."""
 
 from transformer_cli.config.schema import Config, TrainingConfig
 from transformer_cli.training.optimizer import last_step
 
 
 def describe_jump(old: Config, new: Config, step: int, steps_per_epoch: int) -> str | None:
-    """Return a warning if the rate jumps after ``step``, else None."""
+    """Return a warning if the learning rate jumps after ``step``, else None."""
     jump = rate_jump(old.training, new.training, new.model.d_model, step, steps_per_epoch)
     if jump is None:
         return None
@@ -22,9 +22,9 @@ def describe_jump(old: Config, new: Config, step: int, steps_per_epoch: int) -> 
 def rate_jump(
     old: TrainingConfig, new: TrainingConfig, d_model: int, step: int, steps_per_epoch: int
 ) -> tuple[float, float] | None:
-    """Return the rates of ``step`` and the next step if a new last step makes the rate jump.
+    """Return the learning rates at ``step`` and after it, if a changed last step makes them jump.
 
-    By the ``old`` settings, ``step`` was the last one; the ``new`` ones have the same schedule.
+    Training has reached ``step`` with the ``old`` settings; ``new`` has the same schedule.
     """
     old_end, new_end = last_step(old, steps_per_epoch), last_step(new, steps_per_epoch)
     if not 0 < step < new_end:

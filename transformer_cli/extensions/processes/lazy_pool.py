@@ -1,4 +1,4 @@
-"""Processes of this machine that start with their first task. This module is quick to import."""
+"""Local worker processes that start with their first task. This module is quick to import."""
 
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
@@ -15,12 +15,12 @@ with lazy_imports():
 
 
 def find_pool(_: None, place: Path) -> OpenExecutor | None:
-    """Return a factory for an executor with a process per core, or None if there is one core."""
+    """Return a factory for an executor with one process per core; None if there is one core."""
     return partial(LazyPool, cores) if (cores := count_cores()) > 1 else None
 
 
 class LazyPool(Executor):
-    """An executor that starts processes at the first task, because short text needs none."""
+    """An executor that starts its processes with the first task, as short text needs none."""
 
     def __init__(self, workers: int) -> None:
         self._workers = workers
@@ -28,7 +28,7 @@ class LazyPool(Executor):
         self._pool: Executor | None = None
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Give a task to the processes; start them if it is the first task."""
+        """Submit a task to the processes; start them if it is the first task."""
         if self._pool is None:
             self._pool = self._stack.enter_context(spawning.open_pool(self._workers))
         return self._pool.submit(fn, *args, **kwargs)

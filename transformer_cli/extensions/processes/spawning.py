@@ -1,6 +1,6 @@
-"""Processes of this machine that work on pieces of text, and end with the process that owns them.
+"""Local worker processes that handle pieces of text, and end when their parent process does.
 
-A task is a function of a module, with small arguments.
+A task is a function defined at the top level of a module, with small arguments.
 """
 
 import multiprocessing
@@ -19,7 +19,7 @@ from transformer_cli.base.errors import WorkerError
 
 @contextmanager
 def open_pool(workers: int) -> Iterator[Executor]:
-    """Yield an executor with ``workers`` processes, which are killed at the end.
+    """Yield an executor with ``workers`` processes, which are killed when the block ends.
 
     Raises:
         WorkerError: a process has died.
@@ -57,7 +57,7 @@ def _begin_worker() -> None:
 
 
 def _end_with_parent() -> None:
-    """End this process when its parent has ended; the executor's queues do not report that."""
+    """End this process when its parent ends, which the executor's queues would not report."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
@@ -66,10 +66,10 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def block_sigint() -> Iterator[None]:
-    """Block Ctrl-C for the processes that are started inside the block.
+    """Make processes that are started inside the block ignore Ctrl-C.
 
-    Ctrl-C signals all processes, but only this one handles it and ends the others. They keep it
-    blocked. Windows cannot block signals, so there they ignore it once they run.
+    Ctrl-C signals all processes, but only the parent should handle it, and then end the others. The
+    others keep it blocked. Windows cannot block signals, so there they ignore it once they run.
     """
     if sys.platform == "win32":
         yield

@@ -1,7 +1,7 @@
-"""Finds doubtful translations from any engine, searches again for them, and notes them.
+"""Find doubtful translations from any engine, search for better ones, and report both.
 
-A translation is doubtful if it repeats itself, has a wrong length, copies its source, or is in
-another script.
+A translation is doubtful if it repeats itself, is much too long or too short, copies its source,
+or is in the wrong script.
 """
 
 import re
@@ -36,14 +36,14 @@ _SMOOTHING = 10  # characters; lets a word become a clause
 # Ideographs, kana and hangul: each says about as much as three letters.
 _DENSE = re.compile("[\u2e80-\ud7ff]")
 SECOND_BEAM = 8
-"""Beam of the second search for a doubtful translation, unless the first one's is wider."""
+"""The beam size of the second search, unless the first search has a wider beam."""
 _SHOWN_LINES = 10
 FIXED = "fixed by a second search"
-"""The remark on a translation that the second search found; all other remarks are doubts."""
+"""The remark on a translation from the second search; any other remark is a doubt."""
 
 
 class DoubtFinder:
-    """Finds translations into a language that are most likely wrong."""
+    """A finder of translations, into one target language, that are most likely wrong."""
 
     def __init__(self, tgt_lang: str, may_copy: bool = False) -> None:
         self._script = ScriptCheck(tgt_lang)
@@ -67,7 +67,7 @@ class DoubtFinder:
 
 
 def is_copy(src: str, tgt: str) -> bool:
-    """Return whether the target equals a source that is long enough to need translation."""
+    """Return whether the target equals the source and is long enough to need translation."""
     return src.strip() == tgt.strip() and not is_short(src)
 
 
@@ -94,13 +94,13 @@ def _repeats(text: str, times: int) -> bool:
 
 
 class ScriptCheck:
-    """Finds lines that are in none of a language's scripts."""
+    """A check for lines that are in none of a language's scripts."""
 
     def __init__(self, language: str) -> None:
         self._scripts = scripts_of(language)
 
     def foreign_script(self, line: str) -> str | None:
-        """Return the script of most letters if the language does not use it, else None."""
+        """Return the first foreign script if most letters are in foreign scripts, else None."""
         if self._scripts is None or ("LATIN" in self._scripts and line.isascii()):
             return None
         letters = list(filter(str.isalpha, line))
@@ -130,7 +130,7 @@ def may_copy(translator: "TextTranslator[Any]") -> bool:
 
 @dataclass(frozen=True)
 class Doubts(Reviser):
-    """Marks doubtful translations, and searches for better ones.
+    """A reviser that marks doubtful translations and searches for better ones.
 
     Attributes:
         finder: finds doubtful translations.
@@ -150,10 +150,10 @@ class Doubts(Reviser):
         n_best: int | None,
         watcher: Watcher,
     ) -> list[list[Translation]]:
-        """Search again, with a wider beam, for lines whose best translation is doubtful.
+        """Search again, with a wider beam, if a line's best translation is doubtful.
 
-        Take the best translation that is not doubtful and has lost no more of its source. If there
-        is none, keep the first. Samples are never replaced.
+        Take the best new translation that is not doubtful and has not lost more of its source than
+        the old one. If there is none, keep the old one. Samples are never replaced.
         """
         doubts = [
             self.finder.find(line.text, best.text)
@@ -184,7 +184,7 @@ class Doubts(Reviser):
         return revised
 
     def notes(self) -> Notes:
-        """Return notes of doubtful lines, and of lost numbers and tabs."""
+        """Return notes about doubtful lines and about lost numbers and tabs."""
         return RevisionNotes(self.is_raw)
 
 
@@ -192,14 +192,14 @@ _NO_NUMBER, _NO_TAB = "numbers of the source are missing", "tabs are lost"
 
 
 class RevisionNotes(Notes):
-    """Notes of doubtful lines, and of lines that lack numbers or tabs of their source."""
+    """Notes about doubtful translations, and translations that lack numbers or tabs."""
 
     def __init__(self, is_raw: bool = False) -> None:
         self._is_raw = is_raw
         self._lines: dict[str, list[int]] = {_NO_NUMBER: [], _NO_TAB: []}
 
     def look(self, number: int, src: str, found: Sequence[Translation]) -> Iterator[str]:
-        """Note a line; return why its translation is doubtful."""
+        """Record a line in the notes; yield why its translation is doubtful, if it is."""
         best = found[0]
         if not self._is_raw and _DIGIT.search(src):
             from transformer_cli.extensions.revision.lost_numbers import loses_numbers
@@ -214,14 +214,14 @@ class RevisionNotes(Notes):
             yield f"doubtful, {doubt}"
 
     def summary(self, lines: int) -> Iterator[str]:
-        """Yield a line for each kind of note."""
+        """Yield one line of summary for each kind of note."""
         for what in sorted(self._lines, key=f"doubtful, {FIXED}".__eq__):  # fixed lines come last
             if numbers := self._lines[what]:
                 yield f"{len(numbers):,} of {lines:,} lines: {what}; {name_lines(numbers)}"
 
 
 def name_lines(numbers: Sequence[int]) -> str:
-    """Return the first few numbers of some lines, for a message."""
+    """Return the first few line numbers as text for a message, e.g. 'lines 3, 8'."""
     shown = ", ".join(f"{number:,}" for number in numbers[:_SHOWN_LINES])
     more = ", …" if len(numbers) > _SHOWN_LINES else ""
     return f"line{'s' if len(numbers) > 1 else ''} {shown}{more}"

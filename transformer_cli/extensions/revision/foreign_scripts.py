@@ -1,4 +1,4 @@
-"""The scripts of languages and letters, and groups of closely related languages."""
+"""Look up the scripts of languages and letters, and closely related languages."""
 
 import unicodedata
 from functools import lru_cache
@@ -35,7 +35,7 @@ _LANGUAGES = {
     "CJK HIRAGANA KATAKANA": "ja",
     "HANGUL CJK": "ko",
 }
-"""Languages by their scripts, which have Unicode's names."""
+"""Language codes, keyed by the Unicode names of their scripts."""
 _SCRIPTS = {
     language: frozenset(scripts.split())
     for scripts, languages in _LANGUAGES.items()
@@ -50,15 +50,15 @@ _CLOSE = ("no nb nn da", "bs cnr hr sr", "cs sk", "gl pt", "id ms")
 
 
 def scripts_of(language: str) -> frozenset[str] | None:
-    """Return the Unicode names of a language's scripts ('de', 'sr-Latn'), or None if unknown."""
+    """Return the Unicode names of the scripts of a language, e.g. 'sr-Latn'; None if unknown."""
     script = _BY_CODE.get(script_code(language) or "")
     return _SCRIPTS.get(base_language(language)) if script is None else frozenset({script})
 
 
 def are_close(first: str, second: str) -> bool:
-    """Return whether two languages share many sentences, such as nb and nn, or pt and pt-BR.
+    """Return whether many sentences are the same in two languages, as in nb and nn or pt and pt-BR.
 
-    Two scripts share no sentences, so sr-Cyrl and sr-Latn are not close.
+    Languages without a common script are never close, e.g. sr-Cyrl and sr-Latn.
     """
     scripts = [scripts_of(language) for language in (first, second)]
     if None not in scripts and not frozenset.intersection(*filter(None, scripts)):
@@ -69,7 +69,7 @@ def are_close(first: str, second: str) -> bool:
 
 @lru_cache(1 << 16)
 def script_of(character: str) -> str | None:
-    """Return a letter's script, or None for an unknown script and for other characters."""
+    """Return a letter's script; None if it is unknown or the character is not a letter."""
     if not character.isalpha():
         return None
     name = unicodedata.name(character, "")

@@ -1,4 +1,4 @@
-"""Finds numbers that a translation has lost; imported when a source first has a number."""
+"""Find numbers that a translation has lost. Only imported once a source has a number."""
 
 import re
 import unicodedata
@@ -15,7 +15,7 @@ _NUMBER, DIGIT = re.compile(r"\d+"), re.compile(r"\d")
 
 
 def loses_numbers(src: str, tgt: str) -> bool:
-    """Return whether a translation lacks a number of its source too large to be spelled out."""
+    """Return whether ``tgt`` lacks a number in ``src`` that is too large to be spelled out."""
     if not DIGIT.search(src):
         return False
     return all(

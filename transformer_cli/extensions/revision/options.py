@@ -1,4 +1,4 @@
-"""Options of `translate` for doubtful translations."""
+"""The option of ``translate`` for doubtful translations."""
 
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
@@ -9,7 +9,7 @@ from transformer_cli.cli.declaring import AnyTranslator, ExtraOptions, option
 
 @dataclass(frozen=True)
 class RevisionOptions(ExtraOptions):
-    """How to handle doubtful translations."""
+    """The option that says what to do with doubtful translations."""
 
     heading = "Search"
     about = "Doubtful translations, such as repetitive ones, are tried again with a wider beam."
@@ -19,7 +19,7 @@ class RevisionOptions(ExtraOptions):
     ] = None
 
     def check(self, given: Any) -> None:
-        """Raise a UsageError if --fallback is combined with an option that writes scores."""
+        """Raise UsageError if --fallback is combined with an option that writes scores."""
         if self.fallback is not None and given.marked("scores"):
             raise UsageError(
                 f"translate: {given.marked('scores')[0][0]} writes the model's output; leave out "

@@ -1,4 +1,4 @@
-"""Draws translations from a model's distribution."""
+"""Draw random translations from a model's distribution."""
 
 import hashlib
 from collections.abc import Sequence
@@ -16,16 +16,16 @@ Translator = TypeVar("Translator", bound=TextTranslator[Any])
 
 
 def with_sampling(translator: Translator, seed: int) -> Translator:
-    """Return a translator that draws each token, with a beam of 1."""
+    """Return a translator that draws each token at random, with a beam size of 1."""
     return replace(translator.with_search(beam_size=1), sampler=partial(Sampler, seed=seed))
 
 
 class Sampler:
-    """A constraint that draws each row's next token from the distribution, by the Gumbel-max trick.
+    """A constraint that draws each row's next token at random, using the Gumbel-max trick.
 
-    Each source has its own random generator, seeded by its ids. So a sentence's samples depend
-    neither on its batch nor on threads, and a resumed text gets the same samples. Equal sentences
-    have equal samples.
+    Each source sentence has its own random generator, seeded with ``seed`` and the sentence's ids.
+    So its samples depend neither on the batch nor on threads, and resuming a text gives the same
+    samples. Equal sentences get equal samples.
     """
 
     def __init__(self, sources: Sequence[Sequence[int]], seed: int) -> None:

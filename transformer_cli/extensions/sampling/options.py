@@ -13,7 +13,7 @@ with lazy_imports():
 
 @dataclass(frozen=True)
 class SamplingOptions(ExtraOptions):
-    """Whether to draw random translations."""
+    """The option ``--sample``, which draws random translations."""
 
     heading = "Search"
     sample: Annotated[
@@ -22,7 +22,7 @@ class SamplingOptions(ExtraOptions):
     ] = None
 
     def check(self, given: Any) -> None:
-        """Raise a UsageError if other options ask for several translations of a line."""
+        """Raise UsageError if ``--sample`` is combined with options for several translations."""
         asked = [("--beam-size", given.beam_size or 1), *given.marked("scores")]
         for name, count in asked if self.sample is not None else ():
             if count > 1:
@@ -30,5 +30,5 @@ class SamplingOptions(ExtraOptions):
                 raise UsageError(f"translate: {problem}")
 
     def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
-        """Return a translator that draws."""
+        """Return a translator that draws random translations if ``--sample`` is given."""
         return translator if self.sample is None else gumbel.with_sampling(translator, self.sample)

@@ -1,7 +1,7 @@
-"""Recognizes URLs that cannot name text, and hides secrets in URLs.
+"""Recognize URLs that must not be used as the path of a text, and hide secrets in URLs.
 
-All messages go through ``hide_credentials``. An address that it would change is refused before it
-is recorded. It also recognizes mistyped URLs. Its time grows linearly with the text.
+All messages go through ``hide_credentials``. A URL that this function would change is refused
+before it is recorded. The function also handles mistyped URLs, and takes linear time.
 """
 
 import os
@@ -14,7 +14,7 @@ _OF_FILES = ("file", "local")  # schemes
 
 
 def check_address(text: str) -> None:
-    """Raise ValueError for a URL that must not name text."""
+    """Raise ValueError if ``text`` is a URL that must not be used as the path of a text."""
     scheme, has_scheme, name = text.partition("://")
     compact = "".join(text.split())
     if has_scheme and len(compact) > _MAX_URL:
@@ -59,12 +59,12 @@ _PARAMETER = re.compile(r"[?&;#][\w.%-]+=")
 
 
 def hide_credentials(text: str) -> str:
-    """Return text without logins, queries, parameters and fragments in its URLs."""
+    """Return the text with logins, queries, parameters and fragments removed from its URLs."""
     return re.sub(r"\S+", lambda word: _hide_in_word(word[0]), text)
 
 
 def _begins_with_web_scheme(text: str) -> bool:
-    """Return whether text begins with http: or https:, even if mistyped."""
+    """Return whether text begins with http: or https:, also if that is mistyped."""
     url = _URL.match(text)
     return url is not None and _is_web(url)
 
@@ -90,7 +90,7 @@ def _hide_in_word(word: str) -> str:
 
 
 def _has_login(authority: str, is_web: bool) -> bool:
-    """Return whether the authority of a URL in a word with an @ has a secret."""
+    """Return whether the authority of a URL has a secret, given that its word has an @."""
     login, at, _ = authority.rpartition("@")
     if at:  # a name alone is a token in a web URL, but only a name in sftp://me@host
         return is_web or ":" in login
@@ -100,7 +100,7 @@ def _has_login(authority: str, is_web: bool) -> bool:
 
 
 def _hide_parameters(word: str) -> str:
-    """Hide all parameters of a word that begins with a URL."""
+    """Return a word that begins with a URL, with all parameters of the URL hidden."""
     kept = word.rstrip("'\":,.)")  # punctuation of the sentence around it
     web = next(filter(_is_web, _URL.finditer(kept)), None)
     begin = web.end(1) if web else 0
@@ -114,7 +114,7 @@ def _hide_parameters(word: str) -> str:
 
 
 def _hide_bare_login(word: str) -> str:
-    """Hide name:password before a host in a word without a scheme."""
+    """Return a word that has no URL scheme, with any name:password@ before a host hidden."""
     parts = word.split("/")
     for number, part in enumerate(parts):
         login, at, host = part.rpartition("@")

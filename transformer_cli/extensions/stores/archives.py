@@ -1,4 +1,4 @@
-"""Zip archives: a path such as a.zip/deu.txt names a file in one, which is read in place.
+"""Read files inside zip archives, without unpacking them, from paths such as a.zip/deu.txt.
 
 Nothing is ever extracted to a path that an archive names.
 """
@@ -28,7 +28,7 @@ _READ_BYTES = 1 << 17
 
 
 class ZipArchives(Location):
-    """The files in zip archives of this machine."""
+    """The location of files inside zip archives on this machine."""
 
     def open(self, path: Path, once: bool = False) -> BinaryIO:
         archive, name = _split(path)
@@ -69,7 +69,7 @@ ZIP = ZipArchives()
 
 
 def find_archive(path: Path) -> Path | None:
-    """Return the archive that a path leads into, else None."""
+    """Return the zip archive that ``path`` names or leads into; None if there is none."""
     for place in reversed((path, *path.parents)):
         with suppress(OSError):
             if place.suffix.lower() == ".zip" and place.is_file():
@@ -78,7 +78,7 @@ def find_archive(path: Path) -> Path | None:
 
 
 def _split(path: Path) -> tuple[Path, str]:
-    """Return the archive of a path and the name in it, which is '' for the archive itself."""
+    """Split a path into an archive and the name of a file in it; '' for the archive itself."""
     archive = find_archive(path)
     if archive is None:
         raise MissingTextError(f"{path}: the archive no longer exists")
@@ -86,7 +86,7 @@ def _split(path: Path) -> tuple[Path, str]:
 
 
 def _open_archive(archive: Path) -> tuple["ZipFile", dict[str, "ZipInfo"]]:
-    """Return an open archive and its entries by name; raise CorpusError if it cannot be read."""
+    """Return an open archive and its entries, keyed by name; raise CorpusError if it is damaged."""
     with _naming_errors(archive):
         stat = archive.stat()
         return _open_once(archive, (stat.st_mtime_ns, stat.st_size, stat.st_ino))
@@ -126,7 +126,7 @@ def _find_member(archive: Path, name: str) -> "ZipInfo":
 
 
 def _check_size(archive: Path, infos: Iterable["ZipInfo"]) -> None:
-    """Raise CorpusError if files unpack to more than any text would."""
+    """Raise CorpusError if files would unpack to a larger size than any text does."""
     packed = archive.stat().st_size
     unpacked = sum(info.file_size for info in infos)
     if unpacked > max(_ALWAYS_ALLOWED, _MAX_RATIO * packed):
@@ -143,7 +143,7 @@ def _known(infos: Iterable[str]) -> str:
 
 @contextmanager
 def _naming_errors(path: Path) -> Iterator[None]:
-    """Turn errors of zipfile and its decompressors into one that names the file."""
+    """Turn errors of zipfile and its decompressors into a CorpusError that names the file."""
     try:
         yield
     except CorpusError:

@@ -1,7 +1,7 @@
-"""Fetches files from the web into the user's cache: once, with resuming and verification.
+"""Fetch files from the web into the user's cache, once each; resume and verify downloads.
 
-The cache names files by their checksums. URLs contain no secrets, because ``check_address`` refuses
-those that do; redirects may contain some.
+Files in the cache are named after their checksums. Requested URLs contain no secrets, because
+``check_address`` refuses those that do, but the URLs of redirects may contain some.
 """
 
 import hashlib
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 TIMEOUT = (5.0, 30.0)
 _CHUNK_BYTES = 1 << 18
 CHUNK_SECONDS = 60.0
-"""How long a server may take to begin its answer, or for each chunk of it: 4 KB/s."""
+"""How long a server may take to begin its answer, or to send each 256 KB chunk of it (4 KB/s)."""
 _SPARE_BYTES = 64 << 20
-"""Bytes of a disk that stay free."""
+"""The number of bytes to leave free on the cache's disk."""
 _CHECK_URL = "check the URL, and whether the file has moved"
 _OTHER_DISK = "free some, or set TRANSFORMER_CLI_CACHE to a directory on another disk"
 
@@ -48,16 +48,16 @@ def tell(message: str) -> None:
 
 
 def fetch(url: str, sha256: str | None = None, say: Say = tell, advice: str = _CHECK_URL) -> Path:
-    """Return a file from the web in the user's cache; fetch it if it is not there.
+    """Return the path of a web file in the user's cache; fetch the file if it is not there.
 
-    An interrupted fetch is resumed if the server still has the same file. If several processes want
-    a file at the same time, only one fetches it.
+    An interrupted fetch is resumed if the server still has the same version of the file. If several
+    processes need the file at the same time, only one fetches it.
 
     Args:
         url: an https URL, or an http URL to this machine or with ``sha256``.
-        sha256: the file's checksum, in hexadecimal; None: keep any file.
+        sha256: the file's expected checksum, in hexadecimal; None: accept any file.
         say: called with a line that describes the file and its size.
-        advice: what to do if the server has no such file.
+        advice: what the error message advises if the server has no such file.
 
     Raises:
         CorpusError: the file cannot be fetched, has another checksum, or does not fit on the disk.
@@ -88,7 +88,7 @@ def fetch(url: str, sha256: str | None = None, say: Say = tell, advice: str = _C
 
 
 def find(url: str, sha256: str | None = None) -> Path | None:
-    """Return a web file that is in the user's cache and undamaged, else None."""
+    """Return the path of a web file that is undamaged in the user's cache, else None."""
     if sha256 is None:
         if (known := read_record(_cache() / f"{_digest(url)}.json", Record)) is None:
             return None
@@ -99,7 +99,7 @@ def find(url: str, sha256: str | None = None) -> Path | None:
 
 
 class WebFiles(Objects):
-    """Files on the web; training text is fetched first, other text is read from the server."""
+    """The location of web files; training text is fetched first, other text is streamed."""
 
     def find(self, path: Path, sha256: str | None = None) -> tuple[Path, ...]:
         url, name = _split(path)
@@ -119,7 +119,7 @@ WEB = WebFiles()
 
 
 def _split(path: Path) -> tuple[str, str]:
-    """Return the URL of a file, and the name in it if it is a zip archive."""
+    """Split a path into the URL to fetch, and the name within it if it is a zip archive."""
     names = path.parts[2:]
     ends = (place for place, name in enumerate(names, start=3) if name.lower().endswith(".zip"))
     end = next(ends, len(path.parts))
@@ -135,7 +135,7 @@ def _digest(text: str) -> str:
 
 
 def _kept(url: str, sha256: str) -> Artifact[Record]:
-    """Return the place of a file in the cache, by its checksum and its readable name."""
+    """Return the cache entry of a file; its path depends on the checksum and the file's name."""
     return Artifact(_cache() / _digest(f"{sha256} {_name(url)}"), Record, ".fetched.json")
 
 
@@ -148,7 +148,7 @@ def _name(url: str) -> str:
 
 
 def _check_url(url: str, sha256: str | None, before: str = "") -> None:
-    """Raise CorpusError unless a URL, to which ``before`` may redirect, is safe to read.
+    """Raise CorpusError unless ``url`` is safe to read; ``before`` is the URL that redirects to it.
 
     ValueError is raised if the URL is not valid.
     """
@@ -175,7 +175,7 @@ def _is_local(host: str) -> bool:
 
 
 def _download(url: str, sha256: str | None, place: Path, say: Say, advice: str) -> None:
-    """Fetch the missing part of a file, next to ``place``."""
+    """Fetch a file, or the rest of it, to ``place`` with the ending .part."""
     import requests
 
     part = place.with_suffix(".part")
@@ -214,7 +214,7 @@ def _download(url: str, sha256: str | None, place: Path, say: Say, advice: str) 
 
 @contextmanager
 def _closing(response: "Response") -> Iterator[None]:
-    """Close a response unless a thread may still read it: then closing would block."""
+    """Close a response at the end, unless a thread may still read it, as closing would hang."""
     try:
         yield
     except BaseException as error:
@@ -225,20 +225,20 @@ def _closing(response: "Response") -> Iterator[None]:
 
 
 def _goes_on(response: "Response", known: dict[str, str], have: int) -> bool:
-    """Return whether a response is the rest of the known version."""
+    """Return whether a response is the rest of the known version, after ``have`` bytes."""
     rest = f"bytes {have}-{int(known['size']) - 1}/{known['size']}"
     is_rest = response.status_code == 206 and response.headers.get("Content-Range") == rest
     return is_rest and _version(response) in ("", known["version"])
 
 
 def _version(response: "Response") -> str:
-    """Return what identifies the file's version, or '' if the server does not say."""
+    """Return an identifier of the file's version, or '' if the server does not give one."""
     tag = str(response.headers.get("ETag", "W/"))
     return str(response.headers.get("Last-Modified", "")) if tag.startswith("W/") else tag
 
 
 def _write(response: "Response", url: str, place: Path, have: int, say: Say) -> None:
-    """Append a response to the ``have`` bytes on disk."""
+    """Append a response to the ``have`` bytes that are already on disk."""
     import requests
     from tqdm import tqdm
 
@@ -283,7 +283,7 @@ def _write(response: "Response", url: str, place: Path, have: int, say: Say) -> 
 
 
 def _keep(url: str, sha256: str | None, place: Path, say: Say) -> Path:
-    """Move a fetched file to its place in the cache if its checksum is right."""
+    """Move a fetched file into the cache if its checksum is right, and return its path."""
     part = place.with_suffix(".part")
     found = sum_of(part)
     if sha256 not in (None, found):
@@ -318,7 +318,7 @@ def _keep(url: str, sha256: str | None, place: Path, say: Say) -> Path:
 
 @contextmanager
 def _naming_errors(url: str, cache: Path, advice: str) -> Iterator[None]:
-    """Turn errors of the connection and of the disk into one that names the URL."""
+    """Turn errors of the connection or the disk into a CorpusError that names the URL."""
     import requests
 
     try:

@@ -1,4 +1,4 @@
-"""Multi30k, task 1 (Elliott et al. 2016): found on disk, or downloaded."""
+"""Find Multi30k, task 1 (Elliott et al. 2016) on disk, or download it."""
 
 import os
 from pathlib import Path
@@ -36,7 +36,7 @@ BASE_URL = f"https://raw.githubusercontent.com/multi30k/dataset/{_COMMIT}/data/t
 
 
 class Multi30kKind(CorpusKind[Multi30kData]):
-    """The Multi30k captions."""
+    """The data kind ``multi30k``: the Multi30k captions."""
 
     def split_names(self) -> list[str]:
         """Return the names of the published splits."""
@@ -47,18 +47,18 @@ class Multi30kKind(CorpusKind[Multi30kData]):
         return ParallelFiles(*fetch(split, self.data.src_lang, self.data.tgt_lang))
 
     def is_here(self, split: str, place: Path | None) -> bool:
-        """Return whether both files are on disk; raise the errors of ``fetch``."""
+        """Return whether both files are on disk; raise CorpusError if one on disk is not usable."""
         return find(split, self.data.src_lang, self.data.tgt_lang) is not None
 
 
 def fetch(split: str, src_lang: str, tgt_lang: str) -> tuple[Path, Path]:
     """Find a split's two files on disk, or download them.
 
-    The search covers ``./data/multi30k``, the directory in ``$MULTI30K_DIR``, and downloaded files.
-    Both files are packed, with the published SHA-256.
+    The search covers ``./data/multi30k``, the directory in ``$MULTI30K_DIR``, and the download
+    cache. Both files are gzip-compressed, and must have the published SHA-256.
 
     Raises:
-        CorpusError: a file on disk is not the published one, or it cannot be downloaded.
+        CorpusError: a file on disk is not the published one, or a file cannot be downloaded.
     """
     src, tgt = (
         _find(f"{split}.{lang}.gz") or _download(split, lang) for lang in (src_lang, tgt_lang)
@@ -73,7 +73,7 @@ def find(split: str, src_lang: str, tgt_lang: str) -> tuple[Path, Path] | None:
 
 
 def _directories() -> dict[Path, str]:
-    """Return the directories to search, each with its description for messages."""
+    """Return a dict from the directories to search to their descriptions in messages."""
     places = {DIRECTORY: f"{DIRECTORY}"}
     if from_user := os.environ.get("MULTI30K_DIR"):
         is_there = "" if Path(from_user).is_dir() else ", which is not a directory"

@@ -1,8 +1,8 @@
-"""Objects in stores: text at URLs such as s3://bucket/name.zst, usable wherever a text file is.
+"""Read objects in cloud stores: URLs such as s3://bucket/name.zst can be given as text files.
 
-fsspec knows the stores, takes credentials from each store's own settings, and retries failed
-requests. An object is read as a stream, in ranges, each time its text is needed. So nothing is kept
-on a disk, and any number of machines can read at once. Nothing is written to a store.
+fsspec connects to the stores, takes credentials from each store's own settings, and retries failed
+requests. An object is streamed, in ranges, each time its text is needed. So nothing is kept on
+disk, and any number of machines can read at once. Nothing is written to a store.
 """
 
 import io
@@ -26,17 +26,17 @@ T = TypeVar("T")
 # Bytes per request: enough to outweigh the time to reach the store.
 _BLOCK_BYTES = 16 << 20
 _REQUESTS = 16
-"""How many requests run at once if each of many objects needs one."""
+"""The maximum number of simultaneous requests for information about objects."""
 _MOST_SECONDS = 600
-"""How long a store may take to answer. Each read asks for at most one block, which is 28 KB/s."""
+"""How long a store may take to answer, in seconds; for a read of one block, that is 28 KB/s."""
 _READ_BYTES = 1 << 20
 _VERSIONS = ("ETag", "etag", "blob_id", "mtime")
-"""The keys of S3; of Google and Azure; of the Hub; of stores that are file systems."""
+"""The keys of versions in S3, in Google and Azure, in the Hub, and in file systems."""
 _MAX_OBJECTS = 100_000
 
 
 class Objects(Location):
-    """The objects of all stores that fsspec knows."""
+    """The location of objects in all stores that fsspec supports."""
 
     def open(self, path: Path, once: bool = False) -> BinaryIO:
         with _naming_errors(path):
@@ -93,22 +93,22 @@ OBJECTS = Objects()
 
 
 def is_match(name: str, pattern: str) -> bool:
-    """Return whether a name matches a pattern in which * and ? do not match slashes."""
+    """Return whether a name matches a pattern; the wildcards * and ? do not match slashes."""
     # If both have the same number of slashes, the wildcards match none.
     has_as_many = name.count("/") == pattern.count("/")
     return has_as_many and fnmatchcase(name, pattern.replace("[", "[[]"))
 
 
 def _find_version(info: Mapping[str, Any]) -> str | None:
-    """Return a version that changes with an object, and is the same in a listing, else None."""
+    """Return a version that changes when the object does, or None; listings give the same one."""
     version = next((info[key] for key in _VERSIONS if info.get(key)), None)
     return None if version is None else f"{info['size']} {version}"
 
 
 def _find_infos(paths: Sequence[Path]) -> list[dict[str, Any] | None]:
-    """Return the stores' information about objects, with None for missing ones.
+    """Return the stores' information about objects, or None for each missing object.
 
-    One request asks for an object, or for a page of a directory's listing if it has many of them.
+    There is one request per object, or per page of the listing if a directory has many of them.
     """
     if not paths:
         return []
@@ -139,7 +139,7 @@ def _find_infos(paths: Sequence[Path]) -> list[dict[str, Any] | None]:
 
 
 def _list(store: Any, directory: str) -> list[dict[str, Any]]:
-    """Return a store's facts on a directory's objects, or none if listing is not allowed."""
+    """Return a store's information about a directory's objects; [] if listing is not allowed."""
     try:
         return list(call_in_time(_MOST_SECONDS, store.ls, directory, detail=True))
     except TimeoutError:
@@ -149,7 +149,7 @@ def _list(store: Any, directory: str) -> list[dict[str, Any]]:
 
 
 def _find_store(path: Path) -> tuple[Any, str]:
-    """Return a store, with an empty listing cache, and the object's name in it."""
+    """Return the store of an object, with its listing cache emptied, and the object's name."""
     fsspec = import_extra("fsspec", "objects", str(path))
     store, name = fsspec.url_to_fs(str(path))
     store.invalidate_cache()
@@ -158,7 +158,7 @@ def _find_store(path: Path) -> tuple[Any, str]:
 
 @contextmanager
 def _naming_errors(path: Path) -> Iterator[None]:
-    """Turn any store library's error into one that names the object."""
+    """Turn any library error into a CorpusError or MissingExtraError that names the object."""
     try:
         yield
     except (CorpusError, MissingExtraError):
@@ -178,10 +178,10 @@ def _naming_errors(path: Path) -> Iterator[None]:
 
 
 def call_in_time(seconds: float, call: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-    """Make a call that waits for a server; raise TimeoutError if it takes too long.
+    """Call a function that waits for a server; raise TimeoutError if it takes too long.
 
-    All downloads wait here, because the timeouts of their libraries restart with each byte. The
-    call runs in a thread, which is abandoned if it takes too long.
+    All downloads use this function, because their libraries' timeouts restart with each byte. The
+    call runs in a thread, which is abandoned after ``seconds``.
     """
     from concurrent.futures import Future  # imports logging: 10 ms, rarely needed
 
@@ -203,7 +203,7 @@ def call_in_time(seconds: float, call: Callable[..., T], *args: Any, **kwargs: A
 
 
 class SeekableReader(Reader):
-    """An open file of another library that can be read from any position."""
+    """A wrapper around another library's open file that can be read from any position."""
 
     def seekable(self) -> bool:
         return bool(self._file.seekable())
@@ -217,7 +217,7 @@ class SeekableReader(Reader):
 
 
 class _ObjectReader(SeekableReader):
-    """An open object."""
+    """A reader of an open object in which each read has a time limit."""
 
     def _read(self, size: int) -> bytes:
         return call_in_time(_MOST_SECONDS, super()._read, size)

@@ -1,4 +1,4 @@
-"""Tokenizers with Hugging Face's tokenizer.json, made elsewhere or by this program."""
+"""Tokenizers that use a Hugging Face tokenizer.json, made elsewhere or by this program."""
 
 import json
 import os
@@ -37,10 +37,10 @@ _CHOICES = "*+?{|"
 
 
 class HuggingFaceTokenizer(Tokenizer):
-    """A tokenizer of lines into subwords by a tokenizer.json, which a child process tries first.
+    """A tokenizer that uses a tokenizer.json, which is first tried out in a child process.
 
-    Its templates ([CLS], [SEP]), padding and truncation are ignored. Its own normalizer may also
-    lowercase. TokenizerError is raised if the library cannot read or use the file.
+    The file's templates ([CLS], [SEP]), padding and truncation are ignored. Its normalizer may
+    lowercase text too. TokenizerError is raised if the library cannot read or use the file.
     """
 
     def __init__(self, data: bytes, lowercase: bool, source: Path, specials: SpecialIds) -> None:
@@ -79,7 +79,7 @@ class HuggingFaceTokenizer(Tokenizer):
         return self._spelling.display(self._model_token(number))
 
     def _call(self, call: Callable[[], Any], length: int) -> Any:
-        """Return the result of a library call on a batch of one."""
+        """Return the result of a library call on a batch of one, whose input has this length."""
         is_quick = length <= _QUICK and not self._may_backtrack
         with _naming_source(self._source):
             (result,) = call() if is_quick else _call_within_time(call)
@@ -92,7 +92,7 @@ class HuggingFaceTokenizer(Tokenizer):
 
 
 def find_specials(data: bytes, source: Path) -> SpecialIds:
-    """Return the ids of special tokens that a tokenizer.json declares or names as usual."""
+    """Return the ids of special tokens that a tokenizer.json declares or gives common names."""
     tokenizer = _open(data, source, "give a tokenizer.json written by the tokenizers library")
     model = json.loads(tokenizer.to_str())["model"]
     unknown = model.get("unk_token")
@@ -108,7 +108,7 @@ def find_specials(data: bytes, source: Path) -> SpecialIds:
 
 
 def import_tokenizers(what: str = "tokenizer.kind huggingface") -> ModuleType:
-    """Import the tokenizers library for ``what``; raise MissingExtraError if it is missing."""
+    """Import the tokenizers library, which ``what`` needs; raise MissingExtraError if missing."""
     # We encode line by line, and otherwise the library warns when a process forks.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     return import_extra("tokenizers", "tokenizers", what)
@@ -125,7 +125,7 @@ def _open(data: bytes, source: Path, advice: str) -> Any:
 
 
 def _call_within_time(call: Callable[[], Any]) -> Any:
-    """Return what ``call`` returns; raise TimeoutError after ``_LONGEST_CALL``."""
+    """Return what ``call`` returns; raise TimeoutError after ``_LONGEST_CALL`` seconds."""
     # The library cannot be interrupted, but it runs its batches without the interpreter's lock. A
     # thread that is still running ends with the process.
     future: Future[Any] = Future()
@@ -144,7 +144,7 @@ def _call_within_time(call: Callable[[], Any]) -> Any:
 
 
 def _expressions(part: Any) -> Iterator[str]:
-    """Yield the regular expressions of a tokenizer.json, or of a part of it."""
+    """Yield the regular expressions in a tokenizer.json, or in a part of one."""
     if isinstance(part, list):
         part = dict(enumerate(part))
     for key, value in part.items() if isinstance(part, dict) else ():
@@ -156,7 +156,7 @@ def _expressions(part: Any) -> Iterator[str]:
 
 @contextmanager
 def _naming_source(source: Path) -> Iterator[None]:
-    """Turn any error of the library into one line that names the file."""
+    """Turn any error of the library into a TokenizerError of one line that names the file."""
     try:
         yield
     except BaseException as error:
@@ -168,7 +168,7 @@ def _naming_source(source: Path) -> Iterator[None]:
 
 
 class _Spelling:
-    """The spelling of a file's subwords."""
+    """How a tokenizer.json spells subwords, e.g. the mark that stands for a space."""
 
     def __init__(self, parts: dict[str, Any]) -> None:
         model = parts["model"]
@@ -185,7 +185,7 @@ class _Spelling:
         self.suffix: str = model.get("end_of_word_suffix") or ""
 
     def display(self, token: str) -> str:
-        """Return a token with a '▁' for a space before it."""
+        """Return a token as shown to users: with '▁' at its start if a space precedes it."""
         if self.in_bytes:
             text = str(import_tokenizers().decoders.ByteLevel().decode([token]))
             return token if "\ufffd" in text else text.replace(" ", "▁")
@@ -196,7 +196,7 @@ class _Spelling:
         return f"▁{token}"
 
     def make_decoder(self) -> Any:
-        """Return a decoder for a file that has none; None joins tokens with spaces."""
+        """Return a decoder for a file that has none; None means to join tokens with spaces."""
         decoders = import_tokenizers().decoders
         if self.in_bytes:
             return decoders.ByteLevel()

@@ -1,4 +1,4 @@
-"""Tokenizers whose files were made elsewhere: copied into a run, which has its own ids."""
+"""Tokenizers whose files were made elsewhere and are copied into a run, which renumbers ids."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ from transformer_cli.text.tokenizer import Side, TokenizerManifest, TrainingText
 
 
 class SpecialIds(BaseModel):
-    """The ids of a model's special tokens, in that model; None: it has no such token."""
+    """The ids that a tokenizer's model gives its special tokens; None: it has no such token."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -24,10 +24,10 @@ class SpecialIds(BaseModel):
 
 
 class IdMap:
-    """A map from a model's ids to the run's: special tokens are 0 to 3, others follow in order.
+    """A map from a tokenizer model's ids to the run's: 0 to 3 for special tokens, then the others.
 
-    A special token that the model lacks still has an id in the run, without a counterpart in the
-    model. ValueError is raised if two special tokens have the same id, or if an id does not exist.
+    The others keep their order. A special token that the model lacks has an id in the run only.
+    ValueError is raised if two special tokens have the same id, or an id that does not exist.
     """
 
     def __init__(self, specials: SpecialIds, ids: Iterable[int]) -> None:
@@ -45,21 +45,21 @@ class IdMap:
                 self._run_ids[model_id] = UNK_ID
 
     def __len__(self) -> int:
-        """Return the number of the run's ids."""
+        """Return the number of ids in the run."""
         return len(self._model_ids)
 
     def to_run(self, model_ids: Iterable[int]) -> list[int]:
-        """Return the run's ids for the model's ids of a text; BOS, EOS and PAD become unknown."""
+        """Convert the model's ids of a text to the run's; BOS, EOS and PAD become UNK."""
         table = self._run_ids
         return [table[number] for number in model_ids]
 
     def to_model(self, run_ids: Sequence[int]) -> list[int]:
-        """Return the model's ids, without BOS, EOS, PAD and tokens that the model lacks."""
+        """Convert the run's ids to the model's; drop BOS, EOS, PAD and what the model lacks."""
         model_ids = (self._model_ids[n] for n in run_ids if n not in (BOS_ID, EOS_ID, PAD_ID))
         return [number for number in model_ids if number is not None]
 
     def rows(self, missing: int) -> list[int]:
-        """Return the model's id for each id of the run, or ``missing`` if the model has none."""
+        """Return the model's id for each id in the run, or ``missing`` where the model has none."""
         return [missing if number is None else number for number in self._model_ids]
 
     def model_id(self, run_id: int) -> int | None:
@@ -68,10 +68,10 @@ class IdMap:
 
 
 class FilesManifest(TokenizerManifest):
-    """A manifest of files made elsewhere."""
+    """The manifest of a tokenizer whose files were made elsewhere."""
 
     specials: dict[Side, SpecialIds]
-    """The ids of the special tokens in each file."""
+    """The ids of the special tokens in each side's file."""
 
     @model_validator(mode="after")
     def _has_specials_of_files(self) -> Self:
@@ -80,9 +80,9 @@ class FilesManifest(TokenizerManifest):
         return self
 
     def is_made_by(self, config: FilesSection) -> bool:
-        """Return whether these are copies of the files in ``config``.
+        """Return whether the run's files are copies of the files in ``config``.
 
-        A file that no longer exists counts as unchanged, because the copy is enough.
+        An original that no longer exists counts as unchanged, because the copy is enough.
         """
         copied = set(self.sha256.values())
         return all(sha256(path) in copied for path in config.files.values() if path.is_file())
@@ -95,7 +95,7 @@ class FilesManifest(TokenizerManifest):
         directory: Path,
         find_specials: Callable[[bytes, Path], SpecialIds],
     ) -> Self:
-        """Copy the files of ``config``, after ``find_specials`` has opened each."""
+        """Copy the files in ``config``, and return a manifest; ``find_specials`` opens each."""
         advice = "the config names it as its tokenizer's file"
         models = {side: read_file(path, advice) for side, path in config.files.items()}
         specials: dict[Side, Any] = {

@@ -1,4 +1,4 @@
-"""Tokenizers with SentencePiece models made elsewhere."""
+"""Tokenizers that use SentencePiece models made elsewhere."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ from transformer_cli.text.tokenizer import Side, TrainingText
 
 
 class SentencePieceFileTokenizer(SentencePieceTokenizer):
-    """A tokenizer of lines into subwords; unknown characters become the model's own symbol."""
+    """A SentencePiece tokenizer made elsewhere; it decodes UNK as the model's unknown symbol."""
 
     def __init__(self, model: bytes, lowercase: bool, source: Path, specials: SpecialIds) -> None:
         super().__init__(model, lowercase, source)
@@ -24,7 +24,7 @@ class SentencePieceFileTokenizer(SentencePieceTokenizer):
         self.size = len(self._id_map)
 
     def _check_specials(self, source: Path) -> None:
-        """Accept any ids, because ``IdMap`` knows them."""
+        """Accept any ids of special tokens, because ``IdMap`` converts them."""
 
     def encode(self, line: str) -> list[int]:
         return self._id_map.to_run(super().encode(line))
@@ -52,7 +52,7 @@ class Manifest(FilesManifest):
 
 
 def _find_specials(model: bytes, path: Path) -> SpecialIds:
-    """Return the ids of a model's special tokens; if two share an id, the first one counts."""
+    """Return the ids of a model's special tokens; if two share an id, the second one is None."""
     processor = open_model(model, path, "give a model that SentencePiece made")
     ids: dict[str, int | None] = {}
     for name in ("unk", "bos", "eos", "pad"):

@@ -12,14 +12,14 @@ _Side = Literal["src", "tgt", "joint"]
 
 
 class FilesSection(TokenizerSection):
-    """The settings of a kind that copies files: one for both sides, or one for each."""
+    """The settings of a tokenizer kind that copies one file for both sides, or one per side."""
 
     file_key: ClassVar[str]
-    """The key of a file for both sides; with ``src_`` or ``tgt_`` before it, for one side."""
+    """The key of the file for both sides; with the prefix ``src_`` or ``tgt_``, for one side."""
 
     @property
     def files(self) -> dict[_Side, Path]:
-        """The files by side."""
+        """The files, keyed by side."""
         key = self.file_key
         sides: tuple[_Side, ...] = ("src", "tgt")
         paths = {side: getattr(self, f"{side}_{key}") for side in sides}
@@ -50,7 +50,7 @@ class FilesSection(TokenizerSection):
 
 
 class SentencePieceFileConfig(FilesSection):
-    """A SentencePiece model made elsewhere."""
+    """The settings of a tokenizer that uses a SentencePiece model made elsewhere."""
 
     file_key = "model"
 
@@ -62,7 +62,7 @@ class SentencePieceFileConfig(FilesSection):
 
 
 class HuggingFaceConfig(FilesSection):
-    """A Hugging Face tokenizer.json made elsewhere, for example WordPiece, BPE or unigrams."""
+    """The settings of a Hugging Face tokenizer.json made elsewhere, e.g. WordPiece or BPE."""
 
     file_key = "file"
 

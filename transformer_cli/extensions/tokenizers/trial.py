@@ -1,4 +1,4 @@
-"""Tries a tokenizer.json, in the child process of text/model_check.py."""
+"""Try out a tokenizer.json, in the child process that text/model_check.py starts."""
 
 import base64
 import json
@@ -12,7 +12,7 @@ _MAX_GROWTH = 100
 
 
 def use(model: bytes, texts: Sequence[str]) -> None:
-    """Use each part of a tokenizer; an exception or a crash means that it is unusable."""
+    """Try each part of a tokenizer; an exception or a crash means that it is unusable."""
     import tokenizers
 
     tokenizer = tokenizers.Tokenizer.from_buffer(model)
@@ -30,7 +30,7 @@ def use(model: bytes, texts: Sequence[str]) -> None:
 
 
 def _growth(step: dict[str, Any] | None) -> float:
-    """Return the factor by which a normalizer or decoder may lengthen text that was not tried."""
+    """Return the maximum factor by which a normalizer or decoder may lengthen any text."""
     match step:
         case {"type": "Sequence", "normalizers": list(steps)} | {
             "type": "Sequence",

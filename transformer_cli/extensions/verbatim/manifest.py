@@ -2,6 +2,6 @@
 
 api = 1
 SIGNS = r"[%<{&@]|://|www\."
-"""Each verbatim part has one of these."""
+"""A regular expression; each verbatim part of a line has at least one match of it."""
 
 provides = {"unchanged parts": {"verbatim": {"load": "verbatim_parts:has_words", "signs": SIGNS}}}

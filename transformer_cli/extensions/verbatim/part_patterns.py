@@ -1,7 +1,7 @@
-"""Patterns for the verbatim parts of each group.
+"""Regular expressions that find the verbatim parts of each group.
 
-Each pattern takes time linear in the line's length: repetitions are possessive, or end at a
-character that only starts such a part.
+Each pattern runs in time linear in the line's length: repetitions are possessive, or end at a
+character that can only start such a part.
 """
 
 import re
@@ -47,7 +47,7 @@ _INLINE_ELEMENT = re.compile(
 
 
 def find(line: str, groups: Collection[Group]) -> Iterator[re.Match[str]]:
-    """Yield the parts of a line that belong to the given groups, from left to right."""
+    """Yield a match for each verbatim part of these groups in a line, from left to right."""
     pattern = _compile(tuple(group for group in _PATTERNS if group in groups))
     closed: set[str] | None = None
     place = 0

@@ -1,4 +1,4 @@
-"""Finds verbatim parts of a line, such as '%s', '{name}', '<b>' or a URL, which stay unchanged."""
+"""Find a line's verbatim parts, such as '%s', '{name}', '<b>' or a URL, which stay unchanged."""
 
 import re
 from collections.abc import Collection
@@ -13,7 +13,7 @@ _SIGN = re.compile(SIGNS)
 
 
 class VerbatimPart(NamedTuple):
-    """The text of a part, and its place in a line."""
+    """The text of a verbatim part, and where it starts and ends in its line."""
 
     text: str
     start: int
@@ -21,7 +21,7 @@ class VerbatimPart(NamedTuple):
 
 
 def find_verbatim(line: str, groups: Collection[Group] = GROUPS) -> list[VerbatimPart]:
-    """Return the parts of a line that belong to the given groups, from left to right."""
+    """Return the verbatim parts of these groups in a line, from left to right."""
     if not (groups and _SIGN.search(line)):
         return []
     from transformer_cli.extensions.verbatim import part_patterns  # most text has no such part

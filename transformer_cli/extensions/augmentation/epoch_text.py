@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class AugmentationSettings(Section):
-    """The keys of the config section ``training`` that set augmentation."""
+    """The settings for augmentation in the config section ``training``."""
 
     src_bpe_dropout: Probability = setting(
         0.0,
@@ -61,7 +61,7 @@ def _may_have_merges(tokenizer: TokenizerSection) -> bool:
 def find_changes(
     config: Config, tokenizers: Tokenizers, store: "stores.EncodedStore"
 ) -> Iterator[tuple[str, "Augmentation"]]:
-    """Yield (what it changes, augmentation) for all that are set; it changes subwords or rows."""
+    """Yield (kind of change, augmentation) for all that are set; the kind is subwords or rows."""
     training = config.training
     if not isinstance(training, AugmentationSettings):
         return

@@ -183,7 +183,7 @@ class Bench:
         return EncodedText(*sides)
 
     def _rates(self, call: Callable[[], float], seconds: float) -> list[float]:
-        """Return the work per second of repeated calls; ``call`` returns the work it has done."""
+        """Return the work per second for each of repeated calls; ``call`` returns its work."""
         rates: list[float] = []
         self._synchronize()
         end = time.perf_counter() + seconds

@@ -247,7 +247,7 @@ def _describe_environment() -> dict[str, str]:
 
 
 def _compare_environments(executor: ClusterExecutor, say: Callable[[str], object]) -> None:
-    """Report a worker whose packages differ; raise ClusterError if transformer-cli differs."""
+    """Report a worker whose packages differ; raise ClusterError if its transformer-cli does."""
     ours = _describe_environment()
     found = executor.run_everywhere(_describe_environment, and_scheduler=True)
     for worker, theirs in found.items():

@@ -15,14 +15,14 @@ _OPTIONS = "other arguments of Dask's class, passed unchanged"
 
 
 class LocalCluster(Section):
-    """Processes on this machine (distributed.LocalCluster)."""
+    """A cluster of processes on this machine (distributed.LocalCluster)."""
 
     workers: Count = Field(description="processes")
     options: dict[str, Any] = setting({}, _OPTIONS)
 
 
 class QueueCluster(Section):
-    """Jobs of a batch system, each with one worker (dask-jobqueue)."""
+    """A cluster of jobs of a batch system, each with one worker (dask-jobqueue)."""
 
     jobs: Count = Field(description="number of jobs")
     cores: Count = Field(description="cores per job")

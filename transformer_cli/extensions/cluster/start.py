@@ -22,7 +22,7 @@ from transformer_cli.extensions.cluster.settings import QUEUES, ClusterSettings,
 from transformer_cli.extensions.processes.spawning import block_sigint
 
 HIDDEN_PREFIX = ".transformer-cli-"
-"""How the names of temporary files begin in directories that workers share."""
+"""The filename prefix of temporary files in directories that workers share."""
 _NANNY = "distributed.nanny.pre-spawn-environ"
 # For workers we start: this program reports their errors, and they share our stderr. Dask's malloc
 # setting doubles the time of a training step, and its profiler takes 2 % of a core per worker.
@@ -52,9 +52,9 @@ def _options(settings: ClusterSettings) -> dict[str, Any]:
 
 @contextmanager
 def start_cluster(settings: ClusterSettings) -> Iterator[Any]:
-    """Start a cluster with its scheduler in this process.
+    """Start a cluster whose scheduler runs in this process.
 
-    It accepts only processes that have its certificate.
+    The cluster accepts only processes that have its certificate.
     """
     jobs = getattr(settings, settings.kind)
     with ExitStack() as stack:

@@ -29,7 +29,7 @@ class Written:
 
 
 Origins = dict[str, Annotated[tuple[Written, ...], Field(min_length=1)]]
-"""Maps the dotted key of a setting to its current value, then replaced ones; omits defaults."""
+"""Maps dotted keys to values, the current one first, then those it replaced; omits defaults."""
 
 
 def find_origins(config: Config, root: tree.Node) -> Origins:

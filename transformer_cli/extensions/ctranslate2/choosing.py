@@ -64,7 +64,7 @@ def _is_exported(run: RunDirectory) -> bool:
 
 
 def _is_as_good(run: RunDirectory, options: ComputeOptions) -> bool:
-    """Return whether CTranslate2 is installed and can write the same text, on a CPU, as torch."""
+    """Return whether CTranslate2 is installed and writes the same text as torch on a CPU."""
     if options.precision == "bfloat16":
         return False  # the engines round at different places
     config = run.load_config()

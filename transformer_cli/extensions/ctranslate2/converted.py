@@ -116,7 +116,7 @@ def _keep(model: Artifact[Record], write: Callable[[Path], Record]) -> None:
 
 
 def _make_room(newest: Path) -> None:
-    """Remove conversions above ``MAX_BYTES``, least recently used first, but never ``newest``."""
+    """Limit conversions to ``MAX_BYTES``: remove the least recently used, but never ``newest``."""
     others = [
         path
         for path in newest.parent.iterdir()

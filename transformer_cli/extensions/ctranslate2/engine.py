@@ -43,7 +43,7 @@ _FOLLOWED = {
     "batch_tokens": True,
     "max_length_ratio": True,
 }
-"""The search settings that this engine or ``TextTranslator`` supports; True: results as torch's."""
+"""The search settings that this engine or ``TextTranslator`` supports; True: exactly as torch."""
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ class CTranslate2Translator(TextTranslator[CTranslate2Engine]):
 
 
 def find_unsupported(decoding: DecodingConfig, as_torch: bool = False) -> list[str]:
-    """Return settings not supported by this engine or, ``as_torch``, not with torch's results."""
+    """Return search settings that are not supported or, with ``as_torch``, not exactly as torch."""
     followed = {name for name, is_same in _FOLLOWED.items() if is_same or not as_torch}
     return [*decoding.model_dump(exclude=followed, exclude_defaults=True)]
 
@@ -235,7 +235,7 @@ def _cut_batches(
 
 
 def _count_threads() -> int:
-    """Return the number of threads that torch has or would start."""
+    """Return the number of threads that torch uses, or would use if it were imported."""
     if torch := sys.modules.get("torch"):
         return int(torch.get_num_threads())
     wanted = os.environ.get("OMP_NUM_THREADS", "")

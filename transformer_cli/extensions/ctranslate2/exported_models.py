@@ -1,4 +1,4 @@
-"""Loads models exported for CTranslate2. They may come from strangers, so it tries them first."""
+"""Verifies, tries and loads models exported for CTranslate2, which may come from strangers."""
 
 import os
 from functools import partial

@@ -65,17 +65,17 @@ class StartedRanks(Ranks):
 
 @dataclass(frozen=True)
 class ConnectedRanks(StartedRanks):
-    """The processes of a job with several of them, which ``init`` connects."""
+    """The processes of a job that has more than one process; ``init`` connects them."""
 
     group: Any = None  # Gloo process group, for collectives on the CPU; None before ``init``
 
     def check_command(self, command: str) -> None:
-        """Raise UsageError unless this is ``train``; all processes would do the same work."""
+        """Raise UsageError unless it is train: all processes of others would do the same work."""
         if command != "train":
             raise UsageError(f"{command}: uses only one process; start it without torchrun")
 
     def place(self, device: "torch.device") -> "torch.device":
-        """Return the GPU of this rank; raise UsageError for MPS."""
+        """Return the device of this rank: its GPU, or the CPU. Raise UsageError for MPS."""
         if device.type == "mps":
             raise UsageError("`device` mps: works in one process only; start it without torchrun")
         if device.type != "cuda":
@@ -155,7 +155,7 @@ class ConnectedRanks(StartedRanks):
     def map(
         self, function: Callable[[Sequence[Item]], list[Result]], items: Sequence[Item]
     ) -> list[Result]:
-        """Compute ``function(items)``, each rank its share; all ranks get the whole result.
+        """Return ``function(items)`` on all ranks; each rank computes its own share of the items.
 
         Each rank calls ``function`` once, on every n-th item, as adjacent items take similar time.
         """

@@ -186,7 +186,7 @@ class Source:
     marks_fuzzy: bool = True  # whether new translations are marked for review
 
     def decode(self, declared: str | None) -> tuple[str, str]:
-        """Return (text, encoding); the text encodes to the same bytes again.
+        """Decode the bytes; return (text, encoding), which can be encoded to the same bytes again.
 
         ``declared`` is the encoding that the document declares, or None. Raises InputError if the
         bytes are invalid.
@@ -397,7 +397,7 @@ def make_segment(
 
 
 def mark_accelerator(text: str, place: str, escape: Callable[[str], str] = str) -> Segment:
-    """Return a segment in which the mark of a menu shortcut ('_File', '&File', 'E~xit') is a tag.
+    """Return a segment in which the mark of an accelerator ('_File', '&File', 'E~xit') is a tag.
 
     A mark inside a word moves to its start. ``escape`` writes it in the file's syntax. If a text
     has several marks, none becomes a tag, as they mean something else: '_emphasis_', '~/a or ~/b'.

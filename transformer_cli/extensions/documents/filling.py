@@ -195,7 +195,7 @@ def _recall(segment: Segment, match: Match, encoding: str, how: LineTranslator) 
 def _translate_cores(
     cores: Mapping[int, "_Core"], how: LineTranslator
 ) -> dict[int, "JoinedTranslation"]:
-    """Translate the cores that have words; return the translations of all under the same keys."""
+    """Translate the cores that have words; return a translation of each core under its key."""
     done: dict[int, JoinedTranslation] = {}
     for place, core in cores.items():
         if not (core.has_words or how.translates_numbers):

@@ -94,7 +94,7 @@ def are_tags_kept(segment: Segment, text: str) -> bool:
 
 
 def find_closing(segment: Segment) -> dict[str, set[str]]:
-    """Return a dict from each opening tag to the tags that may close it: for [, any address."""
+    """Return a dict from each opening tag to the tags that may close it; [ has one per link."""
     texts, closes = segment.tag_texts, dict[str, set[str]]()
     for one, other in (find_partners(segment.tags) or {}).items():
         if one < other:
@@ -103,7 +103,7 @@ def find_closing(segment: Segment) -> dict[str, set[str]]:
 
 
 def find_partners(tags: Sequence[Tag]) -> dict[int, int] | None:
-    """Return each paired tag's partner, as indices; None if the tags are not well nested."""
+    """Return a dict of each paired tag's partner, as indices; None if tags are not well nested."""
     partners: dict[int, int] = {}
     waiting: list[int] = []
     for place, tag in enumerate(tags):
@@ -153,7 +153,7 @@ def place_tags(
     tgt_words: Sequence[Span],
     links: Collection[tuple[int, int]],
 ) -> str:
-    """Insert each of the source's tags into a translation once, well nested if they were so before.
+    """Insert the source's tags into a translation, once each and nested as well as before.
 
     A pair goes around the run of words that best matches the words linked to its content. A single
     tag goes before the word linked to its next word or, if it touched the previous one, after the
@@ -261,7 +261,7 @@ class _Layout:
                 least = gap if in_order else room[0]
 
     def _find_run(self, item: _Item, room: Span, free: set[int]) -> Span:
-        """Return the run of free pieces with the most links to the pair's words, minus others."""
+        """Return the run of free pieces with the most links into the pair, minus other links."""
         inside = {place for piece in item.pieces for place in self.linked.get(piece, ())}
         outside = {
             place

@@ -45,7 +45,7 @@ class LineTranslator:
 
 @dataclass(frozen=True)
 class JoinedTranslation:
-    """A text's translation, joined from its sentences, with the spans and links of words."""
+    """A text's translation, joined from those of its sentences, with spans and links of words."""
 
     text: str
     src_words: list[Span] = field(default_factory=list)

@@ -130,7 +130,7 @@ def fetch(name: str, revision: str | None, files: Sequence[str]) -> Path:
 
 
 class _Keys(BaseModel):
-    """The base of models for transformers' JSON files; ignores all other keys."""
+    """The base class for the keys of transformers' JSON files; ignores all other keys."""
 
     model_config = ConfigDict(strict=True, frozen=True, validate_default=True, allow_inf_nan=False)
 
@@ -161,7 +161,7 @@ class ModelForm(_Keys):
 
     tokenizer: TokenizerKeys
     search: dict[str, Any] = {}
-    """All keys of both files; ``decoding`` uses those that are also settings of ours."""
+    """All keys of the JSON files; ``decoding`` uses those that are also settings of ours."""
     type: Literal["marian", "pegasus"] = Field(alias="model_type")
     src_size: int = Field(alias="vocab_size")
     own_tgt_size: int | None = Field(None, alias="decoder_vocab_size")

@@ -2,15 +2,15 @@
 
 A format is an entry under "export format" in an extension's manifest. These are its keys:
 
-- ``load``: the function (run, trained model, directory) that writes it into an empty directory,
+- ``load``: the function (run, trained model, path) that writes the model into an empty directory,
 - ``reader``: the name of the program that reads the format, for messages,
 - ``package``: the module that the function needs, and ``extra``, the extra that installs it,
 - ``quantization``: the default type of the weights, which the function takes as an argument;
   without this key, there is no choice,
-- ``values``: the values of ``model`` settings that the reader supports, unless it supports all:
-  ``norm: pre, post; tying: all``,
-- ``check``: a function (config, tokenizers) that raises a UsageError if the reader lacks anything
-  else.
+- ``values``: the values of ``model`` settings that the reader supports, unless it supports all,
+  e.g. ``norm: pre, post; tying: all``,
+- ``check``: a function (config, tokenizers) that raises a UsageError for anything else that the
+  reader does not support.
 """
 
 import json

@@ -34,9 +34,9 @@ from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 ENCODER, DECODER, DESCRIPTION = "encoder.onnx", "decoder_step.onnx", "onnx.json"
 OPSET = 18
 SRC_POSITIONS = LONGEST_SOURCE + 1
-"""The number of the encoder's positions: the length of the longest source, plus EOS."""
+"""The number of encoder positions: the length of the longest source, plus EOS."""
 TGT_POSITIONS = 2 * LONGEST_SOURCE + 10
-"""The number of the decoder's positions: its longest output for that source by default."""
+"""The number of decoder positions: the longest output of that source, with default settings."""
 
 
 Tensors = dict[str, list[Any]]
@@ -181,7 +181,7 @@ class _TorchLinear(FusedLinear):
 
 
 def _traceable(model: Transformer) -> Transformer:
-    """Return an equivalent copy whose trace depends neither on sizes nor on this machine."""
+    """Return an equivalent copy whose trace depends neither on input sizes nor on this machine."""
     model = copy.deepcopy(model).float().eval()
     for module in model.modules():
         if isinstance(module, MultiHeadAttention):

@@ -239,7 +239,7 @@ def describe_translator(options: TranslateOptions) -> dict[str, str]:
 
 
 def translate_file(task: Task, watcher: Watcher = NOBODY) -> Result:
-    """Translate a file; if this fails, return the error in the result."""
+    """Translate a file; if its input is at fault, return the error in the result."""
     with _lock:
         translator = _find_translator(task)
         try:

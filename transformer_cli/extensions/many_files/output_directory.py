@@ -27,7 +27,7 @@ _MAX_RECORD_BYTES = 1 << 28  # about 700,000 files; the directory belongs to the
 
 
 class FileState(BaseModel):
-    """Checksums of an input and of its translation, as they were when it was finished."""
+    """Checksums of an input and of its translation, from when the translation was finished."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 

@@ -68,7 +68,7 @@ class _ForcingTranslator(TextTranslator[Any]):
         return is_blank(text) if has_prefix else super().is_copied(text)
 
     def encode_line(self, text: str) -> EncodedLine:
-        """Encode a line and its prefix; raise InputError if the model's positions are too few."""
+        """Encode a line and its prefix; raise InputError if the prefix has too many tokens."""
         line = super().encode_line(text)
         if line.is_copied or not isinstance(text, PrefixedText) or not text.prefix:
             return line
@@ -153,7 +153,7 @@ class ForcedPrefixes(Constraint):
     banned_ids: tuple[int, ...] = ()
 
     def of_batch(self, places: Sequence[int], device: Any) -> Callable[[Any, Any, Any], object]:
-        """Return a function that allows only a row's forced token or, if none, all not banned."""
+        """Return a function that allows a row's forced token only, or else all but banned ones."""
         forced = pad([self.prefixes[place] for place in places], NOT_FORCED).to(device)
         banned = torch.tensor(self.banned_ids, dtype=torch.int64, device=device)
         return partial(_leave_forced, forced, banned)

@@ -110,7 +110,7 @@ class Translator:
 
     @property
     def tgt_lang(self) -> str:
-        """Target language."""
+        """Target language, for example 'en'."""
         return self._config.data.tgt_lang
 
     def translate(
@@ -133,8 +133,8 @@ class Translator:
             tag: a tag to put before each line, as in the training data; None: no tag.
             length_penalty: 0 to 100; a higher value prefers longer translations. None: the run's
                 setting.
-            prefixes: text that each line's translation begins with, verbatim; an empty prefix
-                forces nothing.
+            prefixes: for each line, text that its translation begins with, verbatim; an empty
+                prefix forces nothing.
             search: other search settings, named like the options of the command ``translate``.
 
         Returns:

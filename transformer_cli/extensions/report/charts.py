@@ -36,7 +36,7 @@ def score_by_length(
     references: Sequence[str],
     metrics: Metrics = USUAL,
 ) -> list[LengthBucket]:
-    """Return the buckets that have sentences, with all scores except lowercased metrics.
+    """Return all buckets that contain sentences, scored by all but the lowercased metrics.
 
     ``lengths`` are in source tokens without EOS; empty sentences count as one token.
     """

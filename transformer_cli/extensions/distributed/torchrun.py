@@ -70,7 +70,7 @@ class ConnectedRanks(StartedRanks):
     group: Any = None  # Gloo process group, for collectives on the CPU; None before ``init``
 
     def check_command(self, command: str) -> None:
-        """Raise UsageError unless it is train: all processes of others would do the same work."""
+        """Raise UsageError for all commands but train: their processes would do the same work."""
         if command != "train":
             raise UsageError(f"{command}: uses only one process; start it without torchrun")
 

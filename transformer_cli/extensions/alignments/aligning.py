@@ -1,4 +1,4 @@
-"""A translator that aligns the words of its translations by the model's attention."""
+"""A translator that aligns translated words with source words, using the model's attention."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,14 +25,14 @@ from transformer_cli.text.protocol import BOS_ID, PAD_ID
 
 Translator = TypeVar("Translator", bound=TextTranslator[Any])
 Found = tuple[EncodedLine, Pieces]
-"""A line, and one of its translations as ids."""
+"""A line and one of its translations, as token ids."""
 
 
 class AligningTranslator(TextTranslator[TorchEngine]):
-    """A translator that aligns the words of all its translations."""
+    """A translator that aligns the words of every translation with the words of its source line."""
 
     def write(self, found: Sequence[Found]) -> list[Translation]:
-        """Write the translations of lines as text, with alignments."""
+        """Return the translations as text, with word alignments."""
         aligned = align_pieces(self, found)
         return [
             write_aligned(self, *one, places) for one, places in zip(found, aligned, strict=True)
@@ -40,7 +40,7 @@ class AligningTranslator(TextTranslator[TorchEngine]):
 
 
 def with_alignments(translator: Translator) -> Translator:
-    """Return a translator that also aligns words."""
+    """Return a copy of a translator that also aligns words."""
     return translator.extended_by(AligningTranslator)
 
 
@@ -51,14 +51,14 @@ def write_aligned(
     places: Sequence[int],
     tokens: Sequence[str] | None = None,
 ) -> Translation:
-    """Write one translation with its alignment.
+    """Return one translation as text, with its word alignment.
 
     Args:
-        translator: the translator that found it.
+        translator: the translator that produced it.
         line: the source line.
         pieces: the translation of each piece of the line.
-        places: the source places of its tokens, from ``align_pieces``.
-        tokens: the tokens of the translation, if not those of ``Tokenizer.filled_tokens``.
+        places: the index of each target token's source token, from ``align_pieces``.
+        tokens: the translation's tokens; None takes them from ``Tokenizer.filled_tokens``.
     """
     if line.is_copied:
         copied = translator.write_line(line, pieces)
@@ -73,14 +73,14 @@ def write_aligned(
 
 
 def ids_of(line: EncodedLine) -> list[int]:
-    """Return the ids of all pieces of a line, without EOS."""
+    """Return the token ids of all pieces of a line, without EOS."""
     return [number for piece in line.pieces for number in piece[:-1]]
 
 
 def align_pieces(translator: TextTranslator[Any], found: Sequence[Found]) -> list[list[int]]:
-    """Return for each token of the translations the place of its source token in the line.
+    """Return, for each translation, the index of the source token of each of its tokens.
 
-    Places count the tokens of all pieces of the line.
+    Indices count through the tokens of all pieces of the source line.
     """
     of_pieces = iter(
         align_tokens(
@@ -110,15 +110,15 @@ def align_tokens(
     targets: Sequence[list[int]],
     batch_tokens: int,
 ) -> list[list[int]]:
-    """Return for each target token the place of the source token that its step attends to most.
+    """Return, for each target token, the index of the source token that it attends to most.
 
-    Attention is the mean of all heads of all layers.
+    Attention weights are averaged over all heads and layers.
 
     Args:
         engine: the engine with the model.
         sources: token ids, each with EOS; nothing is aligned to EOS.
         targets: their translations, without EOS.
-        batch_tokens: the most tokens on a side of a batch, including padding.
+        batch_tokens: the maximum number of tokens on each side of a batch, including padding.
     """
     aligned: list[list[int]] = [[] for _ in targets]
     lengths = np.array([max(map(len, pair)) for pair in zip(sources, targets, strict=True)])
@@ -140,7 +140,7 @@ def align_tokens(
 def find_most_attended(
     model: Transformer, src: Int[Tensor, "batch src"], tgt_in: Int[Tensor, "batch tgt"]
 ) -> Int[Tensor, "batch tgt"]:
-    """Return the place of the source token each step attends to most, never that of EOS."""
+    """Return the index of the source token that each step attends to most, ignoring EOS."""
     attentions = nn.ModuleList(layer.cross_attention for layer in model.decoder_layers())
     with record_attention(attentions) as recorded:
         model.hidden_states(src, tgt_in)

@@ -1,4 +1,4 @@
-"""A file of alignments, with a line for each translated line."""
+"""A file of word alignments, with one line for each translated line."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,19 +13,19 @@ from transformer_cli.inference.translation import Notes, Reviser, Translation
 
 @dataclass(frozen=True)
 class LinksWriter(Reviser):
-    """Writes alignments to a file."""
+    """A reviser that writes word alignments to a file."""
 
     path: Path
 
     def notes(self) -> Notes:
-        """Return the notes that write the file."""
+        """Return the ``Notes`` object that writes the file."""
         return _Links(self.path)
 
 
 class _Links(Notes):
-    """Writes the alignment of each line's best translation, in the Pharaoh format.
+    """A writer of the alignment of each line's best translation, in the Pharaoh format.
 
-    The file appears only if all translations were written.
+    The file appears only once all translations have been written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -40,7 +40,7 @@ class _Links(Notes):
         self._opened.__exit__(*error)  # type: ignore[arg-type]
 
     def look(self, number: int, src: str, found: Sequence[Translation]) -> Iterable[str]:
-        """Write the alignment of a line."""
+        """Write the alignment of one line."""
         links = " ".join(f"{src_word}-{tgt_word}" for src_word, tgt_word in found[0].alignment)
         self._file.write(f"{links}\n")
         return ()

@@ -1,4 +1,4 @@
-"""Options of ``translate`` that need word alignments."""
+"""The options of ``translate`` that need word alignments."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +14,7 @@ with lazy_imports():
 
 @dataclass(frozen=True)
 class AlignmentOptions(ExtraOptions):
-    """Whether to write alignments, and to replace unknown words."""
+    """Options for writing word alignments and for replacing unknown words."""
 
     heading = "Alignments"
     # Only torch shows where a model attends.
@@ -32,7 +32,7 @@ class AlignmentOptions(ExtraOptions):
     ] = False
 
     def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
-        """Return a translator that aligns words or replaces unknown ones."""
+        """Return a translator that aligns words, replaces unknown words, or does both."""
         if self.replace_unk:
             with prefix_errors("--replace-unk: ", "; leave it out"):
                 translator = unknown_words.with_unk_replacement(translator)

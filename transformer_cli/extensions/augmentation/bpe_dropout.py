@@ -15,9 +15,9 @@ from transformer_cli.text.protocol import SPECIALS, UNK_ID, Tokenizer, Tokenizer
 
 
 class Subwords:
-    """The subwords of a tokenizer with a SentencePiece model.
+    """The subwords of a tokenizer that has a SentencePiece model.
 
-    Raises ValueError if there is no such model, or if it has no merges to skip.
+    Raises ValueError if the tokenizer has no such model, or if the model has no merges to skip.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -44,7 +44,7 @@ class Subwords:
         }
 
     def sample(self, sentences: Sequence[list[int]], rate: float, seed: int) -> list[list[int]]:
-        """Return sentences in other, mostly shorter subwords; reserved ids keep their places.
+        """Return the sentences in different, mostly shorter subwords; keep reserved ids unchanged.
 
         ``rate`` is the probability of skipping a merge.
         """
@@ -57,7 +57,7 @@ class Subwords:
         ]
 
     def _words(self, ids: Sequence[int]) -> Iterator[list[int]]:
-        """Yield ids in parts that no merge crosses: words, if the model has them."""
+        """Split ids at points that no merge crosses: between words, if the model marks words."""
         starts = accumulate(map(self._begins.__contains__, ids))
         parts = groupby(
             zip(ids, starts, strict=True), lambda each: (each[0] in self._texts, each[1])
@@ -78,7 +78,7 @@ class Subwords:
     def _merge(self, text: str, draws: Iterator[bool]) -> Iterator[str]:
         """Yield the pieces of a text: merge as SentencePiece does, but skip some merges.
 
-        SentencePiece can skip merges too, but from 0.2.2 on, no seed decides which.
+        SentencePiece itself can skip merges too, but since version 0.2.2, it ignores the seed.
         """
         # Each piece is at the place of its first character; other places are empty.
         pieces = list(text)
@@ -108,7 +108,7 @@ class Subwords:
 
 
 def _ranks(processor: Any) -> Iterator[tuple[str, float]]:
-    """Yield the pieces that merges make, and single characters; the lowest rank is merged first."""
+    """Yield (piece, rank) for merged pieces and single characters; low ranks are merged first."""
     others = (processor.is_control, processor.is_unknown, processor.is_unused, processor.is_byte)
     for number in range(processor.get_piece_size()):
         if any(is_other(number) for is_other in others):
@@ -143,10 +143,10 @@ def _sampled(processor: Any, text: str, rate: float) -> list[str]:
 
 @dataclass(frozen=True)
 class BpeDropout:
-    """BPE-dropout (Provilkov et al. 2020) with a rate for each side; an ``Augmentation``.
+    """BPE-dropout (Provilkov et al. 2020) with one rate per side; an ``Augmentation``.
 
-    A sentence keeps its segmentation if it has an unknown token, or would get more than
-    ``max_length`` tokens. A side without ``Subwords`` does not change.
+    A sentence does not change if it has an unknown token, or if it would get more than
+    ``max_length`` tokens. A side without ``Subwords`` does not change either.
     """
 
     src: Subwords | None
@@ -156,7 +156,7 @@ class BpeDropout:
     max_length: int
 
     def __call__(self, text: EncodedText, seed: int) -> EncodedText:
-        """Return the same pairs in subwords drawn with ``seed``."""
+        """Return the same sentence pairs, split into subwords that are drawn with ``seed``."""
         return EncodedText(
             self._sample(text.src, self.src, self.src_rate, seed),
             # Draw differently from the source.
@@ -180,7 +180,7 @@ class BpeDropout:
 def build_bpe_dropout(
     rates: tuple[float, float], tokenizers: Tokenizers, max_length: int
 ) -> BpeDropout:
-    """Return the BPE-dropout with these rates for the source and the target."""
+    """Return a ``BpeDropout`` with these rates, one for the source and one for the target."""
     src, tgt = (
         _open_subwords(getattr(tokenizers, side), side) if rate else None
         for side, rate in zip(("src", "tgt"), rates, strict=True)

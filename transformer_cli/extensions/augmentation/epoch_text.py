@@ -1,6 +1,6 @@
-"""Changes of the text in each epoch, and their settings.
+"""Random changes to the training text in each epoch, and the settings for them.
 
-A new change is a field of ``AugmentationSettings``, and an item that ``find_changes`` yields.
+To add one, add a field to ``AugmentationSettings`` and an item that ``find_changes`` yields.
 Commands that only read settings import this module, so numpy is imported where text is changed.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class AugmentationSettings(Section):
-    """Keys of training for augmentation."""
+    """The settings for augmentation in the config section ``training``."""
 
     src_bpe_dropout: Probability = setting(
         0.0,
@@ -40,7 +40,7 @@ class AugmentationSettings(Section):
     )
 
     def check_with(self, config: Any) -> None:
-        """Check that the tokenizer may have merges to skip."""
+        """Check that the tokenizer may have merges to skip, if BPE-dropout is set."""
         super().check_with(config)
         for key in ("src_bpe_dropout", "tgt_bpe_dropout"):
             if getattr(self, key) and not _may_have_merges(config.tokenizer):
@@ -61,7 +61,7 @@ def _may_have_merges(tokenizer: TokenizerSection) -> bool:
 def find_changes(
     config: Config, tokenizers: Tokenizers, store: "stores.EncodedStore"
 ) -> Iterator[tuple[str, "Augmentation"]]:
-    """Yield the wanted augmentations, each with what it changes: words, subwords or rows."""
+    """Yield (kind of change, augmentation) for all that are set; the kind is subwords or rows."""
     training = config.training
     if not isinstance(training, AugmentationSettings):
         return
@@ -74,17 +74,17 @@ def find_changes(
 
 @dataclass(frozen=True)
 class Concatenation:
-    """Concatenation of random pairs (Nguyen et al. 2021); an ``Augmentation``.
+    """Concatenation of random sentence pairs (Nguyen et al. 2021); an ``Augmentation``.
 
-    With probability ``probability ** (n - 1) * (1 - probability)``, each row of a batch becomes n
-    pairs, one after another, of at most ``max_length`` tokens a side.
+    With probability ``probability ** (n - 1) * (1 - probability)``, the rows of a batch become n
+    pairs each, joined end to end. A row has at most ``max_length`` tokens per side.
     """
 
     probability: float
     max_length: int
 
     def __call__(self, text: "stores.EncodedText", seed: int) -> "stores.EncodedText":
-        """Return the pairs in fewer, longer rows, drawn with ``seed``."""
+        """Return the same pairs, joined into fewer, longer rows in an order drawn with ``seed``."""
         import numpy as np
 
         random = np.random.Generator(np.random.PCG64(seed))

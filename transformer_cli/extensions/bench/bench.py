@@ -1,7 +1,7 @@
-"""Measure how fast this machine trains and translates, in a minute.
+"""Measures how fast this machine trains and translates; takes about a minute.
 
-The model has the size of a shipped config, with random weights and random sentences. A speed is the
-median of as many calls as fit into a few seconds.
+The model has the size of a shipped config, with random weights and random sentences. Each speed is
+the median of as many calls as fit into a few seconds.
 """
 
 import time
@@ -63,7 +63,7 @@ class Speed:
 
 @dataclass(frozen=True)
 class Bench:
-    """Measures a model of one shape on a device, for some seconds each time."""
+    """A benchmark of one model shape on one device; each measurement takes a few seconds."""
 
     config: Config
     device: torch.device
@@ -79,7 +79,7 @@ class Bench:
         return self.config.tokenizer.vocab_size
 
     def plan(self) -> list[tuple[str, str, int]]:
-        """Return (what to measure, precision, threads)."""
+        """Return the measurements to make, as (what to measure, precision, number of threads)."""
         on_cpu = self.device.type == "cpu"
         fast = choose_precision("auto", self.device) == torch.bfloat16
         precisions = ["float32", *(["bfloat16"] if fast or (on_cpu and has_bfloat16()) else [])]
@@ -93,7 +93,7 @@ class Bench:
         ]
 
     def measure(self) -> Iterator[Speed]:
-        """Yield a speed for each entry of the plan; show the current one in a bar on stderr."""
+        """Yield the speed for each entry of the plan; show a progress bar on stderr."""
         all_threads, plan = torch.get_num_threads(), self.plan()
         with bar(len(plan), "", " measurements") as shown:
             try:
@@ -110,7 +110,7 @@ class Bench:
                 torch.set_num_threads(all_threads)
 
     def _train(self, dtype: torch.dtype) -> float:
-        """Return the target tokens per second in training."""
+        """Return the training speed in target tokens per second."""
         config = self.config
         endless = config.training.model_copy(update={"epochs": 10**6})
         config = config.model_copy(update={"training": endless})
@@ -128,7 +128,7 @@ class Bench:
         return median(self._rates(train, 2 * self.seconds))
 
     def _translate(self, precision: str, threads: int) -> tuple[str, float]:
-        """Return the engine's name, and its target tokens per second in greedy search."""
+        """Return the engine's name and its speed in greedy search, in target tokens per second."""
         count = threads * max(1, _SEARCH_TOKENS // (_LENGTH + 1))
         drawn = np.random.default_rng(1).integers(len(SPECIALS), self.vocab, (count, _LENGTH))
         sources = [[*ids, EOS_ID] for ids in drawn.tolist()]
@@ -148,9 +148,9 @@ class Bench:
         return ("torch" if isinstance(engine, TorchEngine) else "ctranslate2"), rate
 
     def _open_engine(self, precision: str, threads: int, directory: Path) -> SearchEngine:
-        """Return CTranslate2 on a CPU if ``translate`` would use it, otherwise torch.
+        """Return CTranslate2's engine on a CPU if ``translate`` would use it, otherwise torch's.
 
-        A converted model is written to ``directory``.
+        For CTranslate2, the converted model is written to ``directory``.
         """
         model = self._build_model().eval()
         if self.device.type != "cpu" or precision == "bfloat16" or not _has_ctranslate2():
@@ -170,7 +170,7 @@ class Bench:
         return model.to(self.device)
 
     def _draw_text(self) -> EncodedText:
-        """Return enough random pairs for an epoch's batches."""
+        """Return enough random sentence pairs for the batches of one epoch."""
         random = np.random.default_rng(self.config.seed)
         pairs = _BATCHES * self.config.training.batch_tokens // (_LENGTH + 1)
         lengths = random.integers(_SHORTEST, _LONGEST + 1, pairs)
@@ -183,7 +183,7 @@ class Bench:
         return EncodedText(*sides)
 
     def _rates(self, call: Callable[[], float], seconds: float) -> list[float]:
-        """Return the work per second of at least one call; each call returns its work."""
+        """Return the work per second for each of repeated calls; ``call`` returns its work."""
         rates: list[float] = []
         self._synchronize()
         end = time.perf_counter() + seconds
@@ -195,18 +195,18 @@ class Bench:
         return rates
 
     def _synchronize(self) -> None:
-        """Wait until a GPU has finished its work; a CPU always has."""
+        """Wait until a GPU has finished its work; on a CPU, return at once."""
         if self.device.type != "cpu":
             torch.accelerator.synchronize(self.device)
 
 
 def measure_load() -> float:
-    """Return the share of the processor that other programs are using."""
+    """Return the share of the CPU's time, from 0 to 1, that other programs are using now."""
     return float(psutil.cpu_percent(interval=0.5)) / 100
 
 
 class _Numerals(Tokenizer):
-    """Names ids by numerals, because CTranslate2 only knows tokens by name."""
+    """A tokenizer whose tokens are the ids as numerals, because CTranslate2 needs token names."""
 
     def __init__(self, size: int) -> None:
         self.size = size

@@ -34,7 +34,7 @@ from transformer_cli.extensions.cluster.start import (
 T = TypeVar("T")
 _CONNECT_SECONDS = 10
 _RECONNECT_SECONDS = 600
-"""How long a known scheduler may be unreachable before a command gives up."""
+"""How long a scheduler that was reached before may be unreachable before a command gives up."""
 _POLL_SECONDS = 0.1
 _LOOK_SECONDS = 5.0  # between checks of the scheduler and the workers
 # The packages that determine the output, or whether a task can be read at all.
@@ -42,7 +42,7 @@ _COMPARED = ("torch", "numpy", "sentencepiece", "tokenizers", "ctranslate2", "di
 
 
 def read_cluster(given: str) -> ClusterSettings:
-    """Return the cluster for ``--cluster``: a scheduler's address, or a YAML file's cluster."""
+    """Read the value of ``--cluster``: a scheduler's address, or a YAML file with the settings."""
     if re.fullmatch(r"[\w.-]+:[0-9]+", given):
         raise UsageError(f"--cluster {given}: is not a file; did you mean 'tcp://{given}'?")
     if not re.match(r"\w+://", given):
@@ -57,10 +57,10 @@ def read_cluster(given: str) -> ClusterSettings:
 
 
 class ClusterExecutor(Executor):
-    """Runs calls on the workers of a Dask cluster, and repeats calls of lost workers.
+    """An executor that runs calls on a Dask cluster, and repeats calls whose worker was lost.
 
-    Functions, arguments and results are pickled to be sent. A call may run twice, even at once: a
-    worker that was cut off does not know that another one has its task.
+    Functions, arguments and results are sent pickled. A call may run twice, even at the same time,
+    because a worker that was cut off does not know that another one has taken over its task.
     """
 
     def __init__(self, client: Any) -> None:
@@ -71,7 +71,7 @@ class ClusterExecutor(Executor):
         shares = [place[1] // places.count(place) for place in places]
         # There may be no shares if the only worker was lost meanwhile.
         self.threads = max(1, min(shares, default=1))
-        """The cores for each worker, if all workers of a machine have equally many."""
+        """The number of cores per worker, if all workers on a machine get equally many."""
 
     @property
     def num_workers(self) -> int:
@@ -80,7 +80,7 @@ class ClusterExecutor(Executor):
     def run_everywhere(
         self, function: Callable[[], T], and_scheduler: bool = False
     ) -> dict[str, T]:
-        """Call a function on each worker; return the results by the worker's name."""
+        """Call a function on each worker; return a dict of the results, keyed by worker name."""
         try:
             found = self._client.run(function)
             results = {f"worker {name}": result for name, result in found.items()}
@@ -97,7 +97,7 @@ class ClusterExecutor(Executor):
         return results
 
     def check_shared(self, directory: Path) -> None:
-        """Check that all workers see a directory of this machine; else raise ClusterError."""
+        """Raise ClusterError unless all workers see this directory of this machine."""
         mark = directory.absolute() / f"{HIDDEN_PREFIX}{uuid.uuid4().hex}"
         mark.touch()
         try:
@@ -111,7 +111,7 @@ class ClusterExecutor(Executor):
             )
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """Submit a call; see ``Executor``. Its future cannot be cancelled."""
+        """Submit a call, as ``Executor`` does. The returned future cannot be cancelled."""
         result: Future[T] = Future()
         result.set_running_or_notify_cancel()
 
@@ -145,7 +145,7 @@ class ClusterExecutor(Executor):
             )
 
     def watch(self, say: Callable[[str], object]) -> None:
-        """Report why a command waits, until ``shutdown``."""
+        """Report why a command is waiting, until ``shutdown`` is called."""
         was = ""
         while not self._closed.wait(_LOOK_SECONDS):
             with suppress(Exception):  # Dask's, when the connection is lost or closed
@@ -180,7 +180,7 @@ def _explain(error: BaseException) -> BaseException:
 def open_cluster(
     settings: ClusterSettings, say: Callable[[str], object]
 ) -> Iterator[ClusterExecutor]:
-    """Connect to a cluster, or start one for the block; ``say`` reports why it waits."""
+    """Connect to a cluster, or start one for the block; ``say`` gets the reasons for waiting."""
     distributed = import_distributed()
     with ExitStack() as stack:
         where: Any = settings.address
@@ -247,7 +247,7 @@ def _describe_environment() -> dict[str, str]:
 
 
 def _compare_environments(executor: ClusterExecutor, say: Callable[[str], object]) -> None:
-    """Report on one line how workers differ; raise ClusterError if the program's version does."""
+    """Report a worker whose packages differ; raise ClusterError if its transformer-cli does."""
     ours = _describe_environment()
     found = executor.run_everywhere(_describe_environment, and_scheduler=True)
     for worker, theirs in found.items():

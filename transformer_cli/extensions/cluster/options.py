@@ -1,4 +1,4 @@
-"""The option --cluster: a Dask cluster does a command's work."""
+"""The option --cluster, which lets a Dask cluster do a command's work."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,18 +29,18 @@ Cluster = Annotated[
 
 @dataclass(frozen=True)
 class ClusterOptions(ExtraOptions):
-    """A cluster that prepares text."""
+    """The option that names the cluster."""
 
     heading = "Hardware"
     cluster: Cluster = None
 
     def fingerprint(self) -> dict[str, str]:
-        """Return nothing, as the output is the same everywhere."""
+        """Return an empty dict, because the output does not depend on the cluster."""
         return {}
 
 
 def find_cluster(asked: str, place: Path) -> "OpenExecutor":
-    """Return a function that opens the cluster an option names; its workers must see ``place``."""
+    """Return a function that opens the named cluster, whose workers must see the path ``place``."""
     return partial(_open, clusters.read_cluster(asked), place)
 
 
@@ -55,7 +55,7 @@ def _open(settings: "cluster_schema.ClusterSettings", place: Path) -> Iterator["
 
 @dataclass(frozen=True)
 class TrainClusterOptions(ClusterOptions):
-    """A cluster that prepares the training text."""
+    """The option for a cluster that prepares the training text."""
 
     about = "With --cluster, the cluster prepares the text; this machine trains the model."
 
@@ -67,7 +67,7 @@ class TrainClusterOptions(ClusterOptions):
 
 @dataclass(frozen=True)
 class TranslateClusterOptions(ClusterOptions):
-    """A cluster that translates many files."""
+    """The option for a cluster that translates many files."""
 
     heading = "Hardware"
     about = "With --cluster and several files, each worker translates one file at a time."
@@ -78,4 +78,4 @@ class TranslateClusterOptions(ClusterOptions):
             raise UsageError(f"translate: --cluster {problem}")
 
     def check_one(self, given: Any) -> None:
-        """Accept each of many files."""
+        """Accept one of many files, because ``check`` only refuses a single file."""

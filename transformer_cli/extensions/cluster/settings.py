@@ -1,4 +1,4 @@
-"""The settings of a cluster file for ``--cluster``, which describes a Dask cluster."""
+"""The settings in the YAML file for ``--cluster``, which describes a Dask cluster."""
 
 import re
 from typing import Annotated, Any, Self
@@ -15,14 +15,14 @@ _OPTIONS = "other arguments of Dask's class, passed unchanged"
 
 
 class LocalCluster(Section):
-    """Processes on this machine (distributed.LocalCluster)."""
+    """A cluster of processes on this machine (distributed.LocalCluster)."""
 
     workers: Count = Field(description="processes")
     options: dict[str, Any] = setting({}, _OPTIONS)
 
 
 class QueueCluster(Section):
-    """Jobs of a batch system, each with one worker (dask-jobqueue)."""
+    """A cluster of jobs of a batch system, each with one worker (dask-jobqueue)."""
 
     jobs: Count = Field(description="number of jobs")
     cores: Count = Field(description="cores per job")
@@ -48,11 +48,11 @@ QUEUES = {
     "lsf": "LSFCluster",
     "htcondor": "HTCondorCluster",
 }
-"""The keys of batch systems, and the classes of dask-jobqueue."""
+"""For each batch system: the key in the file, and the class in dask-jobqueue."""
 
 
 class ClusterSettings(Section):
-    """A cluster: a running one, or one that starts and ends with a command."""
+    """A cluster that is already running, or one that starts and ends with a command."""
 
     address: str | None = setting(None, "a running scheduler, e.g. tcp://HOST:8786")
     local: LocalCluster | None = setting(None, "processes on this machine")

@@ -1,4 +1,4 @@
-"""Start a Dask cluster for one command, which other users can neither reach nor change.
+"""Starts a Dask cluster for one command. Other users can neither reach nor change it.
 
 Each cluster gets its own certificate, and its processes talk only to processes that have it. Dask's
 web servers ask for no certificate, so they are turned off.
@@ -22,7 +22,7 @@ from transformer_cli.extensions.cluster.settings import QUEUES, ClusterSettings,
 from transformer_cli.extensions.processes.spawning import block_sigint
 
 HIDDEN_PREFIX = ".transformer-cli-"
-"""The prefix of temporary files in directories that workers share."""
+"""The filename prefix of temporary files in directories that workers share."""
 _NANNY = "distributed.nanny.pre-spawn-environ"
 # For workers we start: this program reports their errors, and they share our stderr. Dask's malloc
 # setting doubles the time of a training step, and its profiler takes 2 % of a core per worker.
@@ -37,11 +37,11 @@ _NO_WEB = {"dashboard": False, "dashboard_address": "127.0.0.1:0", "preload": [_
 
 
 class ClusterError(TransformerCliError):
-    """A cluster cannot be reached, or its workers cannot do the work."""
+    """A cluster that cannot be reached, or whose workers cannot do the work."""
 
 
 def import_distributed() -> ModuleType:
-    """Import Dask's package for clusters; set our settings first, as its import reads them."""
+    """Import ``distributed``, after setting our Dask settings, which its import reads."""
     import_extra("dask", "cluster", "--cluster").config.set(_CONFIG)
     return import_extra("distributed", "cluster", "--cluster")
 
@@ -52,9 +52,9 @@ def _options(settings: ClusterSettings) -> dict[str, Any]:
 
 @contextmanager
 def start_cluster(settings: ClusterSettings) -> Iterator[Any]:
-    """Start a cluster with its scheduler in this process.
+    """Start a cluster whose scheduler runs in this process.
 
-    It accepts only processes that have its certificate.
+    The cluster accepts only processes that have its certificate.
     """
     jobs = getattr(settings, settings.kind)
     with ExitStack() as stack:
@@ -85,10 +85,10 @@ def start_cluster(settings: ClusterSettings) -> Iterator[Any]:
 
 @contextmanager
 def _private_directory(settings: ClusterSettings) -> Iterator[Path]:
-    """Create a directory for a cluster's own files, which no other user can open.
+    """Create a directory that no other user can open, for a cluster's own files.
 
-    Dask would use a directory in /tmp that any user may have made, and import modules from there.
-    Other machines must see it too, so it is in the working directory unless everything runs here.
+    By default, Dask would use a directory in /tmp that any user may have made, and import modules
+    from it. Ours is in the working directory, where other machines see it, unless all run here.
     """
     where = None
     if settings.kind != "local":
@@ -162,7 +162,7 @@ def _create_queue(
 
 
 def _write_certificate(security: Any, private: Path) -> Any:
-    """Write the certificate and its key; return a Dask ``Security`` that reads them."""
+    """Write a certificate and its key to files; return a Dask ``Security`` that reads these."""
     certificate, key = private / "certificate.pem", private / "key.pem"
     certificate.write_text(security.tls_ca_file)
     key.touch(mode=0o600)
@@ -174,7 +174,7 @@ def _write_certificate(security: Any, private: Path) -> Any:
 
 
 def _with_dashboard(options: dict[str, Any]) -> dict[str, Any]:
-    """Return a scheduler's options, with a dashboard only on 127.0.0.1, if they ask for one."""
+    """Return a scheduler's options; if they ask for a dashboard, it is only on 127.0.0.1."""
     if (address := options.get("dashboard_address")) is None:
         return {**_NO_WEB, **options, "dashboard_address": _NO_WEB["dashboard_address"]}
     return {**options, "dashboard_address": f"127.0.0.1:{str(address).rpartition(':')[2]}"}
@@ -183,6 +183,6 @@ def _with_dashboard(options: dict[str, Any]) -> dict[str, Any]:
 def dask_setup(server: Any) -> None:
     """Stop the web server of a scheduler or worker that preloads this module.
 
-    Dask starts it even without a dashboard.
+    Dask starts this server even without a dashboard.
     """
     server.http_server.stop()

@@ -1,4 +1,4 @@
-"""The option of ``evaluate`` for COMET."""
+"""The option of ``evaluate`` that adds COMET."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CometOptions(EvaluateExtra):
-    """Whether to score translations with COMET too."""
+    """The option to score translations with COMET, too."""
 
     heading = "Search and scores"
     comet: Annotated[
@@ -24,5 +24,5 @@ class CometOptions(EvaluateExtra):
     ] = False
 
     def notes(self, given: EvaluateOptions, scored: ScoredText) -> "Notes | None":
-        """Return the notes with COMET's score, if it is wanted."""
+        """Return the ``Notes`` with COMET's score, or None if it was not requested."""
         return scoring_model.load_comet(given.device, scored.pairs.tgt) if self.comet else None

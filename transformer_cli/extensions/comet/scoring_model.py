@@ -1,6 +1,6 @@
-"""COMET (Rei et al. 2022): a score by a neural network, if its package is installed.
+"""COMET (Rei et al. 2022): a score from a neural network, if its package is installed.
 
-It needs an older NumPy than this program, so no extra installs it.
+The package needs an older NumPy than this program, so no extra installs it.
 """
 
 import sys
@@ -19,7 +19,7 @@ COMET_MODEL = "Unbabel/wmt22-comet-da"
 
 
 def load_comet(device: DeviceName, references: Sequence[str]) -> "CometNotes":
-    """Load COMET's usual model, which its package downloads once."""
+    """Load COMET's default model, which the package downloads on first use."""
     with redirect_stdout(sys.stderr):
         failed, advice = "the package unbabel-comet cannot be imported", "reinstall it"
         try:
@@ -43,14 +43,14 @@ def _error(problem: str) -> MissingExtraError:
 
 
 class CometNotes(Notes):
-    """COMET's score of a text; 1 is the best."""
+    """The COMET score of a translated text; 1 is the best."""
 
     def __init__(self, model: Any, references: Sequence[str], on_gpu: bool) -> None:
         self._model, self._references, self._on_gpu = model, references, on_gpu
         self._samples: list[dict[str, str]] = []
 
     def look(self, number: int, src: str, found: Sequence[Translation]) -> Iterable[str]:
-        """Collect a translation to score."""
+        """Collect a line's best translation, to score it later."""
         reference = self._references[len(self._samples)]
         self._samples.append({"src": src, "mt": found[0].text, "ref": reference})
         return ()
@@ -65,5 +65,5 @@ class CometNotes(Notes):
         return {"comet": float(predicted.system_score), "comet_model": COMET_MODEL}
 
     def rows(self) -> Iterator[tuple[str, str, str]]:
-        """Yield the score's row."""
+        """Yield the table row with the score."""
         yield "COMET", f"{self.facts['comet']:8.4f}", self.facts["comet_model"]

@@ -23,8 +23,8 @@ class Format:
 
     name: str
     load_library: Callable[[Path], tuple[Callable[[bytes], bytes], Callable[[], Any]]]
-    """Takes a file's path for errors. Returns a function that compresses bytes into a member, and
-    one that makes a member's decompressor."""
+    """Takes a file's path, for errors. Returns a function that compresses bytes into one member of
+    a file, and a function that creates a decompressor for one member."""
 
     def compressor(self, path: Path) -> Callable[[bytes], bytes]:
         return self.load_library(path)[0]
@@ -39,9 +39,9 @@ class Format:
     def _decompress(
         self, path: Path, chunks: Iterator[bytes], new_member: Callable[[], Any]
     ) -> Iterator[bytes]:
-        """Yield the bytes of a file's members, one after another, a limited number at a time.
+        """Yield the decompressed bytes of all members of a file, in chunks of limited size.
 
-        Python's own readers for xz and zstd ignore invalid data after a member.
+        Python's own readers are not used: for xz and zstd, they ignore invalid data after a member.
         """
         data, is_empty = b"", True
         while True:
@@ -112,7 +112,7 @@ ZSTD = Format("zstd", _load_zstd)
 
 
 class _Chunks(io.RawIOBase):
-    """A file with bytes from an iterator of chunks, which reads another file."""
+    """A readable file whose bytes come from ``chunks``, an iterator that reads ``file``."""
 
     def __init__(self, file: io.RawIOBase, chunks: Iterator[bytes]) -> None:
         self._file = file
@@ -139,7 +139,7 @@ class _Chunks(io.RawIOBase):
 
 
 class _Members(io.FileIO):
-    """A file in which each write makes a member."""
+    """A writable file that compresses the data of each write into a member of its own."""
 
     def __init__(self, path: Path, compress: Callable[[bytes], bytes]) -> None:
         super().__init__(path, "w")

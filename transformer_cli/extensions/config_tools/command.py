@@ -1,4 +1,4 @@
-"""``transformer-cli config schema``, and ``config show`` with the origin of each setting."""
+"""The commands ``config schema`` and ``config show``, which shows where each setting was set."""
 
 from pathlib import Path
 from typing import Annotated

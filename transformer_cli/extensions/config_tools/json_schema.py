@@ -1,7 +1,7 @@
-"""The JSON Schema of config files, with which editors complete and check them.
+"""The JSON Schema of config files, which editors use to complete and check them.
 
-It is draft 7 without references, as all editors understand that. A file with a base may leave out
-settings that the base has, so only files without a base must have the required settings.
+It uses draft 7 without references, which all editors understand. A file with a base may leave out
+settings that the base has, so required settings are only required in files without a base.
 """
 
 import json
@@ -18,7 +18,7 @@ BASE_MEANS = (
 
 
 def schema_text() -> str:
-    """Return the output of ``transformer-cli config schema``."""
+    """Return the JSON Schema as text, as ``transformer-cli config schema`` prints it."""
     whole = inline_schema()
     base = {"title": BASE, "type": "string", "minLength": 1, "description": BASE_MEANS}
     schema = {
@@ -35,17 +35,17 @@ def schema_text() -> str:
 
 
 def inline_schema() -> Schema:
-    """Return every setting in one tree: unions of kinds as ``anyOf``, ``required`` everywhere.
+    """Return the schema of all settings as one tree, with alternative kinds as ``anyOf``.
 
     The title of each setting is its dotted key, which editors show on hover. Paths have the format
-    "path". There is no ``base``.
+    "path". Required keys are always required, even in files with a base. There is no key ``base``.
     """
     schema = Config.model_json_schema()
     return _inline(schema, schema["$defs"], "")
 
 
 def _inline(part: Schema, definitions: dict[str, Schema], title: str) -> Schema:
-    """Return pydantic's schema of one type without references."""
+    """Return one type's schema from pydantic, with all references replaced by their definitions."""
     if "$ref" in part:
         part = {**definitions[part["$ref"].rpartition("/")[2]], **part}
     if "anyOf" in part:  # a setting that may be null; no other one takes more than one type
@@ -92,7 +92,7 @@ def _or_null(part: Schema, definitions: dict[str, Schema]) -> Schema:
 
 
 def _without_required(part: Any) -> Any:
-    """Return a schema that requires no keys, except in lists, which have no base."""
+    """Return a schema that requires no keys, except in list items, which no base can supply."""
     if isinstance(part, list):
         return [_without_required(below) for below in part]
     if not isinstance(part, dict):
@@ -105,7 +105,7 @@ def _without_required(part: Any) -> Any:
 
 
 def _demands(part: Schema) -> Schema:
-    """Return a schema of only the requirements that ``_without_required`` drops."""
+    """Return a schema that has only the requirements that ``_without_required`` drops."""
     made: Schema = {key: part[key] for key in ("const", "required") if key in part}
     demands = {name: _demands(below) for name, below in part.get("properties", {}).items()}
     made["properties"] = {name: demand for name, demand in demands.items() if demand}

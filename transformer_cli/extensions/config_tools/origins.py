@@ -1,4 +1,4 @@
-"""Where settings were written: file and line, and the values they replaced."""
+"""Where each setting was written (file and line), and which values it replaced."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from transformer_cli.config.sections import Section, extend_fully
 from transformer_cli.config.yaml import SET, dump_settings
 
 _WIDEST = 40
-"""The width of a line up to which comments are aligned; those after wider lines stick out."""
+"""Comments are aligned after lines up to this width; after wider lines, they stick out."""
 
 
 @dataclass(frozen=True)
 class Written:
-    """A setting's value in a YAML file or --set, and its place."""
+    """A value that a YAML file or --set gives to a setting, and where it is written."""
 
     value: object
     source: str  # a file's path as given, or "--set"
@@ -29,18 +29,18 @@ class Written:
 
 
 Origins = dict[str, Annotated[tuple[Written, ...], Field(min_length=1)]]
-"""By dotted key: the current value, then replaced ones, the latest first; defaults have none."""
+"""Maps dotted keys to values, the current one first, then those it replaced; omits defaults."""
 
 
 def find_origins(config: Config, root: tree.Node) -> Origins:
-    """Return where the settings in ``root``, which was read as ``config``, were written."""
+    """Return where the settings of ``config`` were written; it was read from the tree ``root``."""
     leaves = [keys for keys, _ in tree.iter_leaves(config.model_dump(mode="json"))]
     nodes = {tree.join_keys(keys): tree.find_node(root, keys) for keys in leaves}
     return {key: tuple(_history(node)) for key, node in nodes.items() if node}
 
 
 def _history(latest: tree.Node) -> Iterator[Written]:
-    """Yield the place of a setting's value, and the values it replaced."""
+    """Yield a setting's current value, then those it replaced, each with where it was written."""
     node: tree.Node | None = latest
     while node is not None:
         # The place of a --set is its whole text, key and value.
@@ -52,7 +52,7 @@ def _history(latest: tree.Node) -> Iterator[Written]:
 
 
 def annotate(config: Config, origins: Origins) -> str:
-    """Return the YAML text of all settings, with each one's origin as a comment."""
+    """Return all settings as YAML text, with a comment on each line that names the origin."""
     text = dump_settings(_dump_fully(config))
     lines = text.splitlines()
     root = tree.parse(text, "")
@@ -69,7 +69,7 @@ def annotate(config: Config, origins: Origins) -> str:
 
 
 def _dump_fully(section: Section) -> dict[str, Any]:
-    """Return all settings in their YAML form, with the keys that installed extensions add."""
+    """Return all settings as plain YAML values, including keys that installed extensions add."""
     given = {key: getattr(section, key) for key in section.model_fields_set}
     whole = extend_fully(type(section)).model_validate(given)
     dumped = whole.model_dump(mode="json")

@@ -1,4 +1,4 @@
-"""Decide when CTranslate2 searches; the code for the search is imported only then."""
+"""Decides whether CTranslate2 does the search; the search code is imported only if it does."""
 
 import ctypes
 import sys
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class CTranslate2:
-    """The engine that the manifest names; see ``inference.loading.Engine``."""
+    """The engine that this extension's manifest names; see ``inference.loading.Engine``."""
 
     def load_settings(self, run: RunDirectory) -> Config:
         return exported_models.load_settings(run)
@@ -38,8 +38,8 @@ class CTranslate2:
     ) -> bool:
         """Return whether CTranslate2 searches.
 
-        With 'auto', it searches on a CPU: in float32 if it writes the same text as torch, and in
-        int8, which torch does not support.
+        With ``engine`` 'auto', it searches only on a CPU: in float32 if it writes the same text as
+        torch, and always in int8, which torch does not support.
         """
         is_asked = options.engine == "ctranslate2" or options.precision == "int8"
         if is_asked or _is_exported(run):
@@ -50,7 +50,7 @@ class CTranslate2:
     def load(
         self, run: RunDirectory, checkpoint: str, options: ComputeOptions
     ) -> "CTranslate2Translator":
-        """Load an exported model, or convert a run's model and keep the conversion."""
+        """Load an exported model; or convert a run's model, and keep the converted one."""
         if _is_exported(run):
             return exported_models.load_exported(run, options)
         return converted.load_run(run, checkpoint, options)

@@ -1,8 +1,8 @@
-"""Conversions of runs' models for CTranslate2, kept in the user's cache.
+"""Models of runs, converted for CTranslate2 and kept in the user's cache.
 
-CTranslate2 trusts its files: a changed file can crash it or change translations. So conversions
-that came with a run are never read, only those that this user's processes made on this machine. A
-conversion is an artifact; its name has the type of the weights and a checksum of the inputs.
+CTranslate2 does not check its files: a changed file can crash it or change translations. So we only
+read conversions that this user made on this machine, never any that came with a run. A conversion
+is an artifact, named by the type of the weights and a checksum of the inputs.
 """
 
 import os
@@ -27,16 +27,16 @@ from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import OpenedModel, load_weights_of, open_trained_model
 
 FORMAT = 2
-"""The version of the files ``write_model`` writes; raise it when the conversion changes."""
+"""The version of the files that ``write_model`` writes; increase it if the conversion changes."""
 MAX_BYTES = 2 * 2**30
-"""The total size of kept conversions, in bytes; the newest one is always kept."""
+"""The maximum total size of kept conversions, in bytes; the newest one is always kept."""
 SUMS = "sums.json"
 # Temporary names differ between processes, but not between threads.
 _CONVERTING = Lock()
 
 
 def load_run(run: RunDirectory, checkpoint: str, options: ComputeOptions) -> CTranslate2Translator:
-    """Convert a run's model and keep the conversion, or open a kept one."""
+    """Open the kept conversion of a run's model; if there is none, convert the model first."""
     opened = open_trained_model(run, checkpoint)
     config, tokenizers = opened.config, opened.tokenizers
     precision = "float32" if options.precision == "auto" else options.precision
@@ -59,11 +59,11 @@ def _open_converted(
     quantization: Quantization,
     open_directory: Callable[[Path], CTranslate2Engine],
 ) -> CTranslate2Engine:
-    """Open the kept conversion of a model, or a new one.
+    """Open the kept conversion of a model; if there is none, make one.
 
-    If it cannot be kept, e.g. on a read-only disk, convert into a temporary directory.
-    ``open_directory`` must read the whole directory before it returns. OSError is raised if there
-    is no space for the conversion.
+    If it cannot be kept, e.g. on a read-only disk, it is written to a temporary directory.
+    ``open_directory`` must read the whole directory before it returns. Raises OSError if there is
+    no space for the conversion.
     """
     made_of = {
         "format": str(FORMAT),
@@ -98,10 +98,10 @@ def _open_converted(
 
 
 def _keep(model: Artifact[Record], write: Callable[[Path], Record]) -> None:
-    """Convert a model unless its conversion is kept, and make space.
+    """Convert a model unless there is a kept conversion; then remove old conversions.
 
-    Several processes may do this at once; one of them succeeds in renaming. If none does, nothing
-    is kept.
+    Several processes may do this at once; one of them succeeds in renaming its files. If none does,
+    nothing is kept.
     """
     with _CONVERTING:
         if (record := model.read()) is not None and not model.find_damage(record):
@@ -116,7 +116,7 @@ def _keep(model: Artifact[Record], write: Callable[[Path], Record]) -> None:
 
 
 def _make_room(newest: Path) -> None:
-    """Remove the least recently used conversions, but never the newest."""
+    """Limit conversions to ``MAX_BYTES``: remove the least recently used, but never ``newest``."""
     others = [
         path
         for path in newest.parent.iterdir()

@@ -1,4 +1,4 @@
-"""Search by CTranslate2 on a CPU, where its int8 makes it faster than torch."""
+"""Search with CTranslate2 on a CPU, where its int8 weights make it faster than torch."""
 
 import json
 import os
@@ -27,8 +27,8 @@ from transformer_cli.text.protocol import EOS_ID, UNK_ID, Tokenizers
 from transformer_cli.text.tokenizer import MAX_TOKENIZER_BYTES
 
 SINUSOIDS = 2_100
-"""The number of positions in exported models without learned ones. It suffices for the longest
-source of a line, 1,024 tokens, and its longest output, twice that plus ten."""
+"""The number of positions in exported models that do not learn them. It is enough for the longest
+source, 1,024 tokens, and for its longest output, which is twice as long plus ten."""
 # Source tokens in a batch. More tokens are not faster, and spread less evenly over cores.
 _BATCH_TOKENS = 2048
 # Batches that CTranslate2 may work on at a time, for each of its workers.
@@ -43,12 +43,12 @@ _FOLLOWED = {
     "batch_tokens": True,
     "max_length_ratio": True,
 }
-"""The search settings this engine or ``TextTranslator`` supports; True: equal to torch's."""
+"""The search settings that this engine or ``TextTranslator`` supports; True: exactly as torch."""
 
 
 @dataclass(frozen=True)
 class CTranslate2Engine:
-    """Search by CTranslate2 with an exported model; a ``SearchEngine``."""
+    """A ``SearchEngine`` that searches with CTranslate2, using an exported model."""
 
     translator: Any  # a ``ctranslate2.Translator``
     src_names: list[str]  # CTranslate2's names of source tokens, by id
@@ -74,9 +74,9 @@ class CTranslate2Engine:
     ) -> "CTranslate2Engine":
         """Load a model that ``write_model`` wrote into a directory.
 
-        ``threads`` batches are searched at once; None: as many as torch's threads. With
-        ``precision`` auto, search uses the weights' type. ``check_loads`` is called before the
-        model is loaded and after all other files are checked.
+        ``threads`` is the number of batches searched at once; None: the number of torch's threads.
+        With ``precision`` 'auto', the search computes in the type of the weights. ``check_loads``
+        is called after all other files are checked and before the model is loaded.
 
         Raises:
             CheckpointError: a file is missing or damaged.
@@ -124,8 +124,8 @@ class CTranslate2Engine:
         """Return the hypotheses of each source; see ``SearchEngine.search``.
 
         Greedy search writes the same output as ``TorchEngine``, except for rounding.
-        Log-probabilities differ, and so may beam search, as they exclude tokens that are never
-        written. The difference is large if training targets had <unk>.
+        Log-probabilities exclude tokens that are never written, so they differ, and so may the
+        output of beam search. The difference is large if training targets contained <unk>.
         """
         if options.constraints or options.sampler:
             raise UsageError("`engine` ctranslate2: does not support constraints or sampling")
@@ -193,7 +193,7 @@ class CTranslate2Engine:
 
 
 class CTranslate2Translator(TextTranslator[CTranslate2Engine]):
-    """Translates a chunk of lines while the next chunk is read and encoded."""
+    """A translator that translates a chunk of lines while it reads and encodes the next one."""
 
     def translate_chunks(
         self,
@@ -203,7 +203,7 @@ class CTranslate2Translator(TextTranslator[CTranslate2Engine]):
         reads_ahead: bool = False,
         watcher: Watcher = NOBODY,
     ) -> Iterator[list[list[Translation]]]:
-        """Yield the translations of each chunk's lines; see ``TextTranslator``."""
+        """Yield a list for each chunk, with its lines' translations; see ``TextTranslator``."""
         if not reads_ahead:
             return super().translate_chunks(chunks, n_best, first_line, watcher=watcher)
         from transformer_cli.extensions.ctranslate2.running_ahead import translate_ahead
@@ -212,7 +212,7 @@ class CTranslate2Translator(TextTranslator[CTranslate2Engine]):
 
 
 def find_unsupported(decoding: DecodingConfig, as_torch: bool = False) -> list[str]:
-    """Return the search settings this engine does not support, or not with torch's results."""
+    """Return search settings that are not supported or, with ``as_torch``, not exactly as torch."""
     followed = {name for name, is_same in _FOLLOWED.items() if is_same or not as_torch}
     return [*decoding.model_dump(exclude=followed, exclude_defaults=True)]
 
@@ -220,9 +220,9 @@ def find_unsupported(decoding: DecodingConfig, as_torch: bool = False) -> list[s
 def _cut_batches(
     lengths: Sequence[int], limits: Sequence[int], max_tokens: int, mixed: bool
 ) -> Iterator[tuple[int, list[int]]]:
-    """Yield batches as an output limit and the places of sources.
+    """Yield batches as (output limit, indices of the sources), the longest sources first.
 
-    The limit is the largest of a batch; without ``mixed``, all sources of a batch have it.
+    The limit is the largest one in the batch; without ``mixed``, its sources have equal limits.
     """
     order = sorted(filter(lengths.__getitem__, range(len(lengths))), key=lengths.__getitem__)
     group_of = (lambda _: 0) if mixed else limits.__getitem__
@@ -235,7 +235,7 @@ def _cut_batches(
 
 
 def _count_threads() -> int:
-    """Return the number of threads that torch has or would start."""
+    """Return the number of threads that torch uses, or would use if it were imported."""
     if torch := sys.modules.get("torch"):
         return int(torch.get_num_threads())
     wanted = os.environ.get("OMP_NUM_THREADS", "")
@@ -244,7 +244,7 @@ def _count_threads() -> int:
 
 
 def _load_names(directory: Path, side: str, size: int) -> list[str]:
-    """Return the tokens of a side by id."""
+    """Return the token names of one side, in the order of their ids."""
     own, shared = directory / f"{side}_vocabulary.json", directory / "shared_vocabulary.json"
     path = own if own.is_file() else shared
     names: list[str] = read_json(path, list, "list of tokens")
@@ -256,7 +256,7 @@ def _load_names(directory: Path, side: str, size: int) -> list[str]:
 
 
 def read_json(path: Path, kind: type, what: str) -> Any:
-    """Return the content of a model's JSON file; raise CheckpointError if it is not a ``kind``."""
+    """Return the content of a model's JSON file; raise CheckpointError unless it is a ``kind``."""
     try:
         content = json.loads(read_small(path, MAX_TOKENIZER_BYTES))
     except (OSError, ValueError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""Load models exported for CTranslate2. Files may be from strangers: verify and try them first."""
+"""Verifies, tries and loads models exported for CTranslate2, which may come from strangers."""
 
 import os
 from functools import partial
@@ -48,7 +48,7 @@ def load_settings(run: RunDirectory) -> Config:
 
 
 def load_exported(run: RunDirectory, options: ComputeOptions) -> CTranslate2Translator:
-    """Load an exported model after its files are verified and tried."""
+    """Load an exported model, after verifying its files and trying it in a child process."""
     config = load_settings(run)
     for path in run.path.iterdir():
         if not path.is_dir():
@@ -74,7 +74,7 @@ def load_exported(run: RunDirectory, options: ComputeOptions) -> CTranslate2Tran
 
 
 def verified_sums(directory: Path) -> dict[str, str] | None:
-    """Return the SHA-256 checksums of a model's files; None if a file has changed."""
+    """Return a dict of the SHA-256 checksums of a model's files; None if a file has changed."""
     model = Artifact(directory, Record, SUMS)
     try:
         # Ignore pipes, devices and links: the directory may have come from anywhere.
@@ -104,7 +104,7 @@ def _check_settings(path: Path) -> None:
 
 
 def write_sums(directory: Path) -> None:
-    """Write the record of an exported model's files next to them."""
+    """Write the checksums of an exported model's files into its directory."""
     write_record(directory / SUMS, Record(made_of={}, files=record_files(directory)))
 
 

@@ -1,4 +1,4 @@
-"""Round weights to int8 so that any processor multiplies them without overflow."""
+"""Rounds weights to int8 so that any processor multiplies them without overflow."""
 
 from typing import Any
 
@@ -8,13 +8,13 @@ from transformer_cli.base.packages import import_extra
 from transformer_cli.config.choices import Quantization
 
 _MOST = 63
-"""The largest weight. CTranslate2's own is 127, but processors without VNNI, e.g. with only AVX2,
-add two products of a weight and an activation of up to 255 in 16 bits. 2 * 127 * 255 is cut off
-there, which changes translations; 2 * 63 * 255 fits."""
+"""The largest int8 weight. CTranslate2 uses 127. But processors without VNNI, e.g. with only AVX2,
+add two products of a weight and an activation, which is up to 255, in 16 bits. 2 * 127 * 255
+overflows there, which changes translations; 2 * 63 * 255 fits."""
 
 
 def quantize(spec: Any, quantization: Quantization) -> None:
-    """Quantize a spec, then round its int8 weights again, each row by its largest weight."""
+    """Quantize a spec, then round int8 weights again, scaling each row by its largest weight."""
     model_spec = import_extra("ctranslate2.specs.model_spec", None, "format ctranslate2")
     weights = {name: each.numpy().copy() for name, each in spec.variables().items()}
     spec.optimize(quantization)

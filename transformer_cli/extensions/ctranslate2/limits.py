@@ -1,4 +1,4 @@
-"""Errors if CTranslate2 must search, but does not support what is asked of it."""
+"""Raises an error if CTranslate2 must be used but does not support the given options."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ def check_possible(
 ) -> None:
     """Raise a UsageError if CTranslate2 does not support the device or other options.
 
-    ``is_asked`` says whether an option chooses CTranslate2; else the run is an exported model.
+    ``is_asked`` says whether an option requests CTranslate2; if not, ``run`` is an export.
     """
     by = "`precision` int8" if options.precision == "int8" else "`engine` ctranslate2"
     if options.device not in ("auto", "cpu"):

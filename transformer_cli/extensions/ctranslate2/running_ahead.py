@@ -1,4 +1,4 @@
-"""Translate chunks of lines two at a time, and return them in order."""
+"""Translates two chunks of lines at a time, and returns their translations in order."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,9 +21,9 @@ def translate_ahead(
     first_line: int,
     watcher: Watcher,
 ) -> Iterator[list[list[Translation]]]:
-    """Yield the translations of each chunk's lines; see ``TextTranslator.translate_chunks``.
+    """Yield a list for each chunk, with its lines' translations; see ``translate_chunks``.
 
-    Any thread may call ``progress`` of ``watcher``, but only one at a time.
+    ``watcher.progress`` is called from several threads, but only from one at a time.
     """
     stopped, reporting = Event(), Lock()
 
@@ -47,9 +47,9 @@ def translate_ahead(
 def run_ahead(jobs: Iterator[Callable[[], Result]], stop: Callable[[], object]) -> Iterator[Result]:
     """Yield the jobs' results in order, and start the next job before the current one ends.
 
-    So no core waits at the end of a job. An error while a job is created is raised after the
-    results of earlier jobs, and a signal after all finished results, so finished work is not lost.
-    ``stop`` makes running jobs end soon.
+    So no core is idle at the end of a job. Finished work is not lost: if creating a job fails, the
+    error is raised after the results of earlier jobs, and a signal is raised after those of
+    finished jobs. ``stop`` makes running jobs end soon.
     """
     running: deque[Future[Result]] = deque()
     failure = None

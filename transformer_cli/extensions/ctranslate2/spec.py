@@ -1,7 +1,7 @@
-"""Convert a trained model into CTranslate2's form.
+"""Converts a trained model into CTranslate2's form.
 
-Only names and layout change, as CTranslate2 supports all parts of our models. Its own sinusoids
-have another layout than the paper's, so a table of positions is always written, learned or not.
+Only names and layouts change, because CTranslate2 supports all parts of our models. Its own
+sinusoids differ in layout from the paper's, so it always gets a table of positions, learned or not.
 """
 
 from collections.abc import Sequence
@@ -20,9 +20,9 @@ from transformer_cli.text.protocol import BOS_ID, EOS_ID, SPECIALS, UNK_ID, Toke
 
 _Layer = transformer.EncoderLayer | transformer.DecoderLayer
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "swish": "SWISH", "swiglu": "SWISH"}
-"""CTranslate2's names of the activations it supports; each can also be gated."""
+"""CTranslate2's names for the activations that it supports; each can also be gated."""
 _RMS_NORM = {"layernorm": False, "rmsnorm": True}
-"""The norms it supports, and whether each is its ``rms_norm``."""
+"""The norms that CTranslate2 supports, and its value of ``rms_norm`` for each."""
 _IMPOSSIBLE = -1e4  # a logit, within the range of float16
 
 
@@ -34,8 +34,8 @@ def write_model(
 ) -> None:
     """Write the model and its vocabularies into ``directory``, which must be empty.
 
-    With int8 and int16, sums stay float32. ``never_written`` are ids that get a very low logit, so
-    that no search writes them.
+    With int8 and int16 weights, sums are still float32. The ids ``never_written`` get a very low
+    logit, so no search writes them.
     """
     spec = build_spec(trained)
     spec.decoder.projection.bias[list(never_written)] = _IMPOSSIBLE
@@ -133,7 +133,7 @@ def _fill_norm(owner: Any, norm: nn.Module) -> None:
 
 
 def _fill_linear(spec: Any, *linears: nn.Linear) -> None:
-    """Stack layers with the same input into one matrix."""
+    """Stack the weights of layers that have the same input into one matrix."""
     spec.weight = torch.cat([_copy(linear.weight) for linear in linears])
     spec.bias = torch.cat([_copy(linear.bias) for linear in linears])
 
@@ -144,7 +144,7 @@ def _copy(weight: Tensor) -> Tensor:
 
 
 def _names(tokenizer: Tokenizer) -> list[str]:
-    """Return unique names of the tokens in the order of their ids, as CTranslate2 has no ids."""
+    """Return unique token names in the order of their ids; CTranslate2 needs names."""
     names: dict[str, None] = {}
     for number in range(tokenizer.size):
         name = SPECIALS[number] if number < len(SPECIALS) else tokenizer.token(number)

@@ -1,4 +1,4 @@
-"""Try a CTranslate2 model, in the child process of text/model_check.py."""
+"""Tries a CTranslate2 model in the child process that text/model_check.py starts."""
 
 import json
 import math
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def use(path: bytes, texts: Sequence[str]) -> None:
-    """Translate with the model in a directory; it is unusable if this raises or crashes."""
+    """Translate with the model in directory ``path``; if this raises or crashes, it is unusable."""
     import ctranslate2
 
     directory = os.fsdecode(path)

@@ -1,7 +1,7 @@
-"""The processes that torchrun has started, and collective operations between them.
+"""The processes that torchrun has started, and the collective operations between them.
 
-torchrun sets each process's rank in the environment. Messages ask for the rank, so torch is
-imported only where it computes.
+torchrun sets each process's rank in the environment. This module is also imported just to find the
+rank for messages, so it imports torch only in functions that compute with it.
 """
 
 import json
@@ -28,7 +28,7 @@ _BARRIER_TIMEOUT = timedelta(days=7)
 
 
 def find_ranks() -> Ranks:
-    """Return the ranks that torchrun has set, or those of a single process."""
+    """Return the ranks that torchrun has set, or ``SINGLE_PROCESS`` if it has set none."""
     try:
         size = int(os.environ["WORLD_SIZE"])
         machines = int(os.environ.get("GROUP_WORLD_SIZE", "1"))
@@ -53,7 +53,7 @@ class StartedRanks(Ranks):
     machines: int = 1  # number of machines of the job
 
     def may_overwrite(self, run: Path) -> bool:
-        """Return False in a restart, which would rename the run trained before it."""
+        """Return False after a restart: overwriting would then rename the run trained before it."""
         if self.machines > 1:
             # torchrun does not report restarts there.
             raise UsageError(
@@ -65,17 +65,17 @@ class StartedRanks(Ranks):
 
 @dataclass(frozen=True)
 class ConnectedRanks(StartedRanks):
-    """Several processes, connected by ``init``."""
+    """The processes of a job that has more than one process; ``init`` connects them."""
 
     group: Any = None  # Gloo process group, for collectives on the CPU; None before ``init``
 
     def check_command(self, command: str) -> None:
-        """Raise UsageError if all processes would do the same work and write to the same place."""
+        """Raise UsageError for all commands but train: their processes would do the same work."""
         if command != "train":
             raise UsageError(f"{command}: uses only one process; start it without torchrun")
 
     def place(self, device: "torch.device") -> "torch.device":
-        """Return the GPU of this rank; raise UsageError for MPS."""
+        """Return the device of this rank: its GPU, or the CPU. Raise UsageError for MPS."""
         if device.type == "mps":
             raise UsageError("`device` mps: works in one process only; start it without torchrun")
         if device.type != "cuda":
@@ -93,7 +93,7 @@ class ConnectedRanks(StartedRanks):
 
     @contextmanager
     def init(self, device: "torch.device") -> Iterator[Ranks]:
-        """Initialize the process group for the block; it raises RanksError if a process ends."""
+        """Initialize the process group for the block; raise RanksError if another process ends."""
         import torch.distributed as dist
 
         with _raise_ranks_error(), _stdout_for_results():
@@ -109,7 +109,7 @@ class ConnectedRanks(StartedRanks):
         dist.destroy_process_group()
 
     def _connect(self, device: "torch.device") -> Any:
-        """Initialize the default process group; return one for collectives on the CPU."""
+        """Initialize the default process group; return another one, for collectives on the CPU."""
         import torch.distributed as dist
         from torch.distributed.distributed_c10d import PrefixStore
         from torch.distributed.rendezvous import rendezvous
@@ -139,7 +139,7 @@ class ConnectedRanks(StartedRanks):
             dist.monitored_barrier(self.group, timeout=_BARRIER_TIMEOUT)
 
     def sum(self, values: Sequence[float]) -> list[float]:
-        """Sum each of ``values`` over all ranks; integers below 2^53 are exact."""
+        """Return the sum of each of ``values`` over all ranks; integers below 2^53 are exact."""
         import torch
         import torch.distributed as dist
 
@@ -155,9 +155,9 @@ class ConnectedRanks(StartedRanks):
     def map(
         self, function: Callable[[Sequence[Item]], list[Result]], items: Sequence[Item]
     ) -> list[Result]:
-        """Compute ``function(items)``, each rank its share; all ranks get the whole result.
+        """Return ``function(items)`` on all ranks; each rank computes its own share of the items.
 
-        Each rank calls it once. Neighbours, which cost similar time, go to different ranks.
+        Each rank calls ``function`` once, on every n-th item, as adjacent items take similar time.
         """
         own = json.dumps(function(items[self.rank :: self.size])).encode()
         results: list[Any] = [None] * len(items)
@@ -166,7 +166,7 @@ class ConnectedRanks(StartedRanks):
         return results
 
     def _gather(self, data: bytes) -> list[bytes]:
-        """Return every rank's bytes; torch's collectives for objects would use pickle."""
+        """Return the bytes of every rank, without pickle, which torch's object collectives use."""
         import torch
         import torch.distributed as dist
 
@@ -184,7 +184,7 @@ class ConnectedRanks(StartedRanks):
         ]
 
     def wrap(self, module: "nn.Module") -> "nn.Module":
-        """Return a module whose gradients are averaged over the ranks in each backward."""
+        """Return a wrapped module that averages gradients over the ranks in each backward pass."""
         from torch.nn.parallel import DistributedDataParallel
 
         with warnings.catch_warnings():
@@ -195,7 +195,7 @@ class ConnectedRanks(StartedRanks):
             )
 
     def no_sync(self, wrapped: "nn.Module") -> AbstractContextManager[Any]:
-        """Return a context in which backward does not average gradients yet."""
+        """Return a context in which backward passes do not average gradients."""
         from torch.nn.parallel import DistributedDataParallel
 
         assert isinstance(wrapped, DistributedDataParallel)
@@ -203,11 +203,11 @@ class ConnectedRanks(StartedRanks):
 
 
 class RanksError(TransformerCliError):
-    """Another process of the same job has ended or cannot be reached."""
+    """A process of the same job that has ended or cannot be reached."""
 
     @classmethod
     def of(cls, error: Exception) -> "RanksError":
-        """Return the error for torch's, without gloo's source location and advice."""
+        """Return a RanksError for torch's error, without gloo's source location or advice."""
         first_line = (str(error).splitlines() or [""])[0]
         reason = re.sub(r"^\[[^]]*\] ", "", first_line).partition(". ")[0]
         return cls(
@@ -224,7 +224,7 @@ def _is_lost_process(error: Exception) -> bool:
 
 @contextmanager
 def _stdout_for_results() -> Iterator[None]:
-    """Redirect to stderr what libraries print to stdout, e.g. Gloo in torch before 2.13."""
+    """Redirect output of libraries from stdout to stderr, e.g. that of Gloo before torch 2.13."""
     sys.stdout.flush()
     stdout = os.dup(1)
     os.dup2(2, 1)

@@ -1,4 +1,4 @@
-"""The common part of all formats: segments with inline tags, and spans of bytes to replace."""
+"""The base of all document formats: segments with inline tags, and spans of text to replace."""
 
 import codecs
 import html as references
@@ -19,7 +19,7 @@ from transformer_cli.text.lines import has_letters
 MAX_BYTES = 1 << 26  # of a document, which is held in memory as a whole
 
 LOW_CONFIDENCE = 0.5
-"""Below this, a person should review a translation: its tokens are more likely wrong than right."""
+"""Translations with less confidence need review: their tokens are more likely wrong than right."""
 
 CODE_ELEMENTS = ("code", "kbd", "samp", "tt", "var")
 LEFT_ELEMENTS = (
@@ -62,7 +62,7 @@ class Tag(NamedTuple):
 
 @dataclass(frozen=True)
 class Segment:
-    """A text to translate, without its format's escapes; its tags appear as in the document."""
+    """A text to translate. Its tags are written as in the document, its text without escapes."""
 
     text: str  # contains line breaks only where they matter
     place: str  # for messages, for example 'de.po:12'
@@ -79,7 +79,7 @@ class Segment:
         return re.compile(f"({'|'.join(map(re.escape, texts))})") if texts else None
 
     def split(self, text: str) -> list[str]:
-        """Split a translation into alternating text and tags; it begins and ends with text."""
+        """Split a translation into alternating text and tags; the first and last parts are text."""
         return self._pattern.split(text) if self._pattern else [text]
 
     def change(self, text: str, change: Callable[[str], str]) -> list[str]:
@@ -131,7 +131,7 @@ class Filling:
     confidence: float | None = None
     """Geometric mean of the model's token probabilities; None: the text is not from the model."""
     coverage: float | None = None
-    """Share of the source's words to which its words are aligned; None: not aligned."""
+    """Share of source words that are aligned to a word of the translation; None: not aligned."""
     doubts: tuple[str, ...] = ()  # why its sentences are doubtful
     is_aligned: bool = False  # whether alignments placed its tags or placeholders
     loses_numbers: bool = False  # whether it lacks numbers of the source
@@ -143,12 +143,12 @@ class Filling:
 
     @property
     def has_to_be_read(self) -> bool:
-        """True if it has a known problem or doubt."""
+        """True if a person should review it, because of a known problem or doubt."""
         return bool(self.problem or self.loses_numbers or self.doubts or self.is_unsure)
 
     @property
     def assurance(self) -> tuple[bool, bool, float]:
-        """Sort key: doubtful translations first, then by confidence, the memory's last."""
+        """Sort key: doubtful translations, then the model's by confidence, then the memory's."""
         return not self.has_to_be_read, self.origin == "memory", self.confidence or 0.0
 
 
@@ -172,7 +172,7 @@ class Part(NamedTuple):
     """A part of a document's structure, such as a run of text or an entry."""
 
     shape: Hashable
-    """The content that filling must not change, with the part's position, so all shapes differ."""
+    """What filling must not change. It includes the part's position, so no two shapes are equal."""
     segments: range = range(0)  # the numbers of the segments whose translations are in it
 
 
@@ -186,9 +186,10 @@ class Source:
     marks_fuzzy: bool = True  # whether new translations are marked for review
 
     def decode(self, declared: str | None) -> tuple[str, str]:
-        """Return the text, which encodes to the same bytes again, and its encoding.
+        """Decode the bytes; return (text, encoding), which can be encoded to the same bytes again.
 
-        ``declared`` is the encoding that the document declares, or None.
+        ``declared`` is the encoding that the document declares, or None. Raises InputError if the
+        bytes are invalid.
         """
         named, advice = (
             "utf-8",
@@ -225,7 +226,7 @@ class Document:
 
     needs_words = True  # whether only runs of text with words are segments
     has_references = False
-    """Whether the format has references for characters that are not in the file's encoding."""
+    """Whether the format can write characters that its encoding lacks (as references)."""
 
     def __init__(self, source: Source, declared: str | None = None) -> None:
         """Decode the text; ``declared`` is as in ``Source.decode``."""
@@ -234,7 +235,7 @@ class Document:
         self.segments: list[Segment] = []
         """The segments to translate, in order."""
         self.left: list[str] = []
-        """Untranslated text that is not a segment: each entry has its place and the reason."""
+        """Texts that are not segments and are not translated, each as 'location: reason'."""
         text, self._codec = source.decode(declared)
         self.encoding = "utf-8" if self.has_references else self._codec
         """The encoding that translations must fit into."""
@@ -247,7 +248,7 @@ class Document:
         self._runs: list[tuple[int, int, Hashable, range]] = []
 
     def place(self, line: int) -> str:
-        """Return the place of a line, for messages; lines are numbered from 1."""
+        """Return the location of a line, for messages; lines are numbered from 1."""
         return f"{self.name}:{line}"
 
     def leave(self, line: int, why: str) -> None:
@@ -259,19 +260,19 @@ class Document:
         return InputError(f"{self.place(line)}: {problem}")
 
     def read_again(self, data: bytes) -> Self:
-        """Read the document from the bytes that ``write`` returned."""
+        """Return a new document, read from ``data``, the bytes that ``write`` returned."""
         return type(self)(replace(self._source, data=data))
 
     def add_unit(
         self, segments: Sequence[Segment], write: Callable[[Sequence[Filling]], list[Edit]]
     ) -> None:
-        """Add segments that are written together once all of them are filled."""
+        """Add segments that ``write`` turns into edits together, once all of them are filled."""
         first = len(self.segments)
         self.segments += segments
         self._units.append((range(first, len(self.segments)), write))
 
     def add_span(self, segment: Segment, start: int, end: int) -> None:
-        """Add a run of text; if it is a segment, its translation replaces it."""
+        """Add a span of text; if there is something to translate, it becomes a segment."""
         first = len(self.segments)
         if segment.has_letters or not self.needs_words:
             unit = [segment]
@@ -279,23 +280,23 @@ class Document:
         self.add_run(start, end, self.shape(segment), range(first, len(self.segments)))
 
     def add_run(self, start: int, end: int, shape: Hashable, segments: range) -> None:
-        """Add a span that contains segments, and the shape that filling must not change."""
+        """Add a span that contains ``segments``, with the shape that filling must not change."""
         self._runs.append((start, end, shape, segments))
 
     def trim(self, start: int, end: int) -> tuple[int, int]:
-        """Return a span of the text without white space at its ends."""
+        """Return the start and end of a span without the white space at its ends."""
         text = self.text[start:end]
         first = start + len(text) - len(text.lstrip())
         return first, max(first, end - len(text) + len(text.rstrip()))
 
     def shape(self, segment: Segment) -> Hashable:
-        """Return the properties that a translation must share with its segment."""
+        """Return what a translation must have in common with its segment: the tags."""
         return tuple(sorted(segment.tag_texts))
 
     def structure(self, fillings: Sequence[Filling | None] = ()) -> list[Part]:
-        """Return the document's parts, or the parts it will have with each segment's translation.
+        """Return the document's parts; with ``fillings``, the parts that it will have once filled.
 
-        After ``write`` and ``read_again``, the document's parts must have these shapes.
+        A document that is filled, written and read again must have parts with these shapes.
         """
         edits = self._edits(fillings)
         ends = [edit.end for edit in edits]
@@ -307,7 +308,7 @@ class Document:
         return parts
 
     def write(self, fillings: Sequence[Filling | None]) -> bytes:
-        """Return the document with each segment's translation; None keeps the existing text."""
+        """Return the filled document; a segment whose filling is None keeps its existing text."""
         return (self._mark + splice(self.text, self._edits(fillings))).encode(self._codec)
 
     def _edits(self, fillings: Sequence[Filling | None]) -> list[Edit]:
@@ -330,7 +331,7 @@ class Document:
         return text
 
     def final_edits(self, edits: Sequence[Edit]) -> list[Edit]:
-        """Return other replacements that are needed once anything is filled."""
+        """Return the additional edits that are needed if at least one segment is filled."""
         return []
 
 
@@ -348,7 +349,7 @@ class LinesDocument(Document):
 
 
 def element_name(tag: str) -> str:
-    """Return the name of a tag's element, with / for an end tag; return '' for a single tag."""
+    """Return the element name in a tag: 'b' for <b>, '/b' for </b>, and '' for a single tag."""
     element = _ELEMENT.match(tag)
     if element is None:
         return ""
@@ -357,7 +358,7 @@ def element_name(tag: str) -> str:
 
 
 def pair_tags(found: Iterable[tuple[int, int, str]]) -> tuple[Tag, ...]:
-    """Return tags for these spans and names; tags that overlap a pair become single."""
+    """Return tags made of (start, end, name); those that overlap a pair become single tags."""
     tags: list[Tag] = []
     opened: list[int] = []
     names: list[str] = []
@@ -381,7 +382,7 @@ def pair_tags(found: Iterable[tuple[int, int, str]]) -> tuple[Tag, ...]:
 def make_segment(
     pieces: Iterable[tuple[str, str | None]], place: str, read: Callable[[str], str]
 ) -> Segment:
-    """Return a segment of text, unescaped with ``read``, and of tags with their names."""
+    """Return a segment made of text (name None), which ``read`` unescapes, and of named tags."""
     text, raw = "", ""  # html.parser makes a separate piece of '&amp;'
     found: list[tuple[int, int, str]] = []
     for written, name in pieces:
@@ -396,11 +397,10 @@ def make_segment(
 
 
 def mark_accelerator(text: str, place: str, escape: Callable[[str], str] = str) -> Segment:
-    """Return a segment in which an accelerator's sign, as in '_File', '&File' or 'E~xit', is a tag.
+    """Return a segment in which the mark of an accelerator ('_File', '&File', 'E~xit') is a tag.
 
-    A sign within a word moves to its start. ``escape`` writes the sign in the file's syntax. A text
-    with several such signs has no tag, because they mean something else: '_emphasis_', '~/a or
-    ~/b'.
+    A mark inside a word moves to its start. ``escape`` writes it in the file's syntax. If a text
+    has several marks, none becomes a tag, as they mean something else: '_emphasis_', '~/a or ~/b'.
     """
     # Cover placeholders with their last character, as in '<a target="_blank">_File</a>'.
     covers = (Edit(at, end, one[-1] * len(one)) for one, at, end in find_verbatim(text))
@@ -408,7 +408,7 @@ def mark_accelerator(text: str, place: str, escape: Callable[[str], str] = str) 
     first_space = next((match.start() for match in _SPACES.finditer(covered)), len(text))
 
     def is_accelerator(match: re.Match[str]) -> bool:
-        """Return whether it is one, as in 'E_xit' or 'Cl_ose it', not 'Max_size' or 'IPv_four'."""
+        """Return whether a match is one: 'E_xit', 'Cl_ose it', but not 'Max_size', 'IPv_four'."""
         start, end = match[1], match.end()
         word_end = end if len(start) <= 2 else len(text)
         is_in_word = start.istitle() and covered[end].islower() and first_space >= word_end
@@ -445,7 +445,7 @@ def read_references(raw: str) -> str:
 
 
 def splice(text: str, edits: Iterable[Edit]) -> str:
-    """Return a text with spans replaced; they must be in order and not overlap."""
+    """Return a text with ``edits`` applied, which must be in order and must not overlap."""
     pieces, place = [], 0
     for start, end, new in edits:
         assert start >= place

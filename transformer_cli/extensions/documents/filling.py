@@ -56,7 +56,7 @@ class Filled:
     data: bytes = b""  # the filled document
     terms: int = 0  # number of terms in the segments
     lost: list[str] = field(default_factory=list)
-    """Terms that translations lack, each with its place."""
+    """Terms that are missing from translations, each with its location."""
 
     def pairs(self) -> Iterator[tuple[Segment, Filling]]:
         """Yield the filled segments with their fillings."""
@@ -65,7 +65,7 @@ class Filled:
                 yield segment, filling
 
     def summary(self) -> list[str]:
-        """Return lines that summarize the result and the places to review."""
+        """Return lines for the user: what was filled, and where a review is needed."""
         pairs = list(self.pairs())
         recalled = sum(one.origin == "memory" for _, one in pairs)
         aligned = sum(one.is_aligned for _, one in pairs)
@@ -98,9 +98,9 @@ class Filled:
 
 
 def fill(document: Document, how: LineTranslator) -> Filled:
-    """Fill a document's segments: from the memory if it has the same text, else by translation.
+    """Fill a document's segments: from the memory if it has the same text, else with the model.
 
-    Each segment is translated with its tags; if that loses a tag, it is translated without them.
+    Tags are translated with their segment or, if that loses a tag, placed by word alignment.
     """
     segments = document.segments
     matches = how.find_matches([segment.text for segment in segments])
@@ -134,7 +134,7 @@ def fill(document: Document, how: LineTranslator) -> Filled:
 
 
 def _write_without_breaking(filled: Filled) -> bytes:
-    """Return the filled document; leave segments that change its structure when read again."""
+    """Return the filled document, leaving out translations that would change its structure."""
     document, fillings = filled.document, filled.fillings
     for attempt in range(_MAX_ATTEMPTS):
         expected = document.structure(fillings)
@@ -164,13 +164,13 @@ def _write_without_breaking(filled: Filled) -> bytes:
 
 
 def _places_of_new(parts: Sequence[Part], others: Sequence[Part]) -> list[int]:
-    """Return the places of parts whose shapes are not among the others."""
+    """Return the indices of ``parts`` whose shapes do not occur in ``others``."""
     shapes = {part.shape for part in others}
     return [place for place, part in enumerate(parts) if part.shape not in shapes]
 
 
 def _nearest(place: int, places: Sequence[int]) -> list[int]:
-    """Return the nearest of some sorted places: one, or two at the same distance."""
+    """Return the nearest of the sorted ``places``, or both of them if there is a tie."""
     at = bisect_left(places, place)
     near = places[max(0, at - 1) : at + 1]
     least = min(abs(one - place) for one in near)
@@ -178,7 +178,7 @@ def _nearest(place: int, places: Sequence[int]) -> list[int]:
 
 
 def _recall(segment: Segment, match: Match, encoding: str, how: LineTranslator) -> Filling | None:
-    """Return a segment's translation from memory if it can be used unchanged, else None."""
+    """Return the memory's translation of a segment if it can be used unchanged, else None."""
     text, source = match.tgt, segment.text
     # A memory's texts are single lines, so a list or usage message would run together.
     if match.percent < 100 or "\n" in source.strip():
@@ -195,7 +195,7 @@ def _recall(segment: Segment, match: Match, encoding: str, how: LineTranslator) 
 def _translate_cores(
     cores: Mapping[int, "_Core"], how: LineTranslator
 ) -> dict[int, "JoinedTranslation"]:
-    """Translate cores with words, keeping tags or inserting them again; return results by place."""
+    """Translate the cores that have words; return a translation of each core under its key."""
     done: dict[int, JoinedTranslation] = {}
     for place, core in cores.items():
         if not (core.has_words or how.translates_numbers):
@@ -221,7 +221,7 @@ def _translate_cores(
 
 
 def _find_problem(core: "_Core", text: str, encoding: str, how: LineTranslator) -> str:
-    """Return why a segment cannot have this translation, or '' if it can."""
+    """Return why a segment cannot be filled with this translation, or '' if it can."""
     if core.is_crowded:
         return f"more than {_MAX_TAGS} tags"
     if core.segment.is_ambiguous:
@@ -252,7 +252,7 @@ def _fits(text: str, encoding: str) -> bool:
 
 @dataclass(frozen=True)
 class _Core:
-    """A segment without white space and tags at its edges, which stay in place."""
+    """A segment without the white space and tags at its ends, which stay where they are."""
 
     lead: str
     segment: Segment
@@ -300,7 +300,7 @@ class _Core:
 
     @property
     def is_crowded(self) -> bool:
-        """Whether there are too many tags for readable text between them."""
+        """Whether the segment has too many tags to be translated."""
         return len(self.segment.tags) > _MAX_TAGS
 
     def can_stay_whole(self, how: LineTranslator) -> bool:
@@ -310,7 +310,7 @@ class _Core:
 
     @property
     def can_be_aligned(self) -> bool:
-        """Whether the tags may be taken out and inserted again."""
+        """Whether the tags may be taken out, and inserted into the translation again."""
         return len(self.with_placeholders.tags) <= _MAX_TAGS and not self.segment.is_ambiguous
 
     @property
@@ -319,13 +319,13 @@ class _Core:
 
     @property
     def marked(self) -> str:
-        """The text with each tag replaced by one that matches the rules of all placeholders."""
+        """The text with tags replaced by '<x id="0"/>' etc., which all placeholder rules match."""
         parts = self.segment.split(self.segment.text)
         parts[1::2] = self._marks
         return "".join(parts)
 
     def unmark(self, text: str) -> str:
-        """Return a translation of ``marked`` with its original tags."""
+        """Return a translation of ``marked`` with the original tags restored."""
         tags = dict(zip(self._marks, self.segment.tag_texts, strict=True))
         return re.sub(r'<x id="\d+"/>', lambda mark: tags.get(mark[0], mark[0]), text)
 
@@ -336,7 +336,7 @@ class _Core:
 
     @cached_property
     def with_placeholders(self) -> Segment:
-        """The segment with placeholders as additional tags, and quotation marks joined to tags."""
+        """The segment with placeholders as tags, too. Single tags include quotes around them."""
         segment, tags = self.segment, list(self.segment.tags)
         ends = [0, *(tag.end for tag in segment.tags)]
         starts = [*(tag.start for tag in segment.tags), len(segment.text)]
@@ -348,7 +348,7 @@ class _Core:
 def _find_placeholder_tags(
     text: str, offset: int, placeholders: Collection[Group]
 ) -> Iterator[Tag]:
-    """Yield a text's placeholders as tags; elements that are closed in it become pairs."""
+    """Yield a text's placeholders as tags; start and end tags of the same element become pairs."""
     found = find_verbatim(text, placeholders)
     tags = pair_tags((start, end, element_name(written)) for written, start, end in found)
     for start, end, kind, key in tags:
@@ -356,7 +356,7 @@ def _find_placeholder_tags(
 
 
 def _with_quotes(tags: Sequence[Tag], text: str) -> Iterator[Tag]:
-    """Yield tags, each single tag together with quotation marks or brackets around it."""
+    """Yield the tags; extend each single tag over the quotation marks or brackets around it."""
     reached = 0
     for tag, limit in zip(tags, [*(tag.start for tag in tags[1:]), len(text)], strict=False):
         start, end = tag.start, tag.end

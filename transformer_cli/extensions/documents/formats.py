@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 
 def format_of(path: Path) -> Entry | None:
-    """Return the format for a filename, compressed or not, or None if it is not a document."""
+    """Return the document format for a filename, compressed or not, or None if there is none."""
     path = path.with_suffix("") if is_compressed(path) else path
     ending, formats = path.suffix.lower(), entries("document").values()
     return next((each for each in formats if ending in each.facts["endings"]), None)
 
 
 def read_document(path: Path, languages: tuple[str, str], marks_fuzzy: bool = True) -> "Document":
-    """Read a document of the format that its name shows; other names are lines of text.
+    """Read a document in the format that its filename extension shows; if none, as lines of text.
 
     Raises:
-        CorpusError, InputError: it cannot be read, is damaged, or has other languages.
+        CorpusError, InputError: the file cannot be read, is damaged, or is in other languages.
     """
     with open_text(path, once=True) as file:
         data = file.read(documents.MAX_BYTES + 1)

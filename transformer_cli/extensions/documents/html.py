@@ -1,4 +1,4 @@
-"""HTML: translates runs of text between block tags, with inline elements as tags."""
+"""HTML: a segment is a run of text between block tags; inline elements become tags in it."""
 
 import html
 import re
@@ -97,7 +97,7 @@ class HtmlDocument(Document):
         return "".join(parts)
 
     def shape(self, segment: Segment) -> Hashable:
-        """Return the tags with single spaces, because untranslated text may change its spaces."""
+        """Return the tags with single spaces, as filling may change spaces in untranslated text."""
         return tuple(sorted(" ".join(tag.split()) for tag in segment.tag_texts))
 
     def final_edits(self, _: Sequence[Edit]) -> list[Edit]:
@@ -126,7 +126,7 @@ class HtmlDocument(Document):
             self.leave(self._line(left.start), problem)
 
     def _read_event(self, run: list[_Piece], event: _Event, end: int) -> list[_Piece]:
-        """Return a run extended by an event, or an empty run after its end."""
+        """Return the run, extended by an event; or an empty run, if the event ends it."""
         start, kind, name, _ = event
         if kind == "text":
             run.append(_Piece(start, end, is_text=True))
@@ -141,7 +141,7 @@ class HtmlDocument(Document):
         return run
 
     def _cut(self, found: list[_Piece], is_text: bool) -> Iterator[_Piece]:
-        """Yield pieces; in text, template marks and formulas become their own pieces."""
+        """Yield the pieces; in text, make each template mark and each formula a separate piece."""
         if not is_text:
             yield from found
             return
@@ -171,7 +171,7 @@ class HtmlDocument(Document):
             self._language = Edit(start, end, new)
 
     def _end_run(self, run: list[_Piece]) -> list[_Piece]:
-        """Make a segment of a run if it has words; return an empty run."""
+        """End a run: add it as a segment if it has words. Return an empty run for what follows."""
         run = [
             piece
             for is_text, found in groupby(run, lambda piece: piece.is_text)
@@ -206,7 +206,7 @@ def _write_reference(signs: re.Match[str]) -> str:
 
 
 class _Parser(HTMLParser):
-    """Records the events of html.parser, by offset."""
+    """A parser that records html.parser's events, each with its offset in the text."""
 
     def __init__(self, text: str, starts: Sequence[int]) -> None:
         super().__init__(convert_charrefs=False)

@@ -1,4 +1,4 @@
-"""Takes inline tags out of a text, and puts them where the words they belong to have moved."""
+"""Takes inline tags out of a text, and puts them back at the same words of its translation."""
 
 import re
 from collections import Counter
@@ -19,7 +19,7 @@ MATH = re.compile(
     r"|(?<![\\$\w])\$(?![\s$]|\d[\d.,]*\s+[^\W\d_]{2})(?:\\.|(?!\n\s*\n)[^$\\`])++(?<!\s)\$(?![\w$])",
     re.DOTALL,
 )
-"""Formulas of TeX, as in MathJax, KaTeX and Pandoc; amounts, as in '$5 or $6', do not match."""
+"""TeX formulas, as in MathJax, KaTeX and Pandoc; amounts, as in '$5 or $6', do not match."""
 _LETTERS = re.compile(rf"[\w{MARKS}]+")
 _MOST_SIGNS = 4  # up to this many signs around a word are placed separately
 _UNSEEN = re.compile(r"<(?:wbr\b|\d)", re.IGNORECASE)  # the digit begins a time in WebVTT
@@ -37,14 +37,14 @@ class _TakenTag(NamedTuple):
 
 @dataclass(frozen=True)
 class PlainText:
-    """A segment's text without its tags, and where they were."""
+    """A segment's text without its tags, and a list of these tags with their positions."""
 
     text: str
     tags: Sequence[_TakenTag]
 
     @classmethod
     def of(cls, segment: Segment) -> "PlainText":
-        """Take out the tags, and one of the spaces if a tag had a space on both sides."""
+        """Take out a segment's tags; where a tag has spaces on both sides, keep only one space."""
         taken: list[_TakenTag] = []
         starts = [*(tag.start for tag in segment.tags), len(segment.text)]
         plain, has_closed, is_apart = segment.text[: starts[0]], False, False
@@ -74,7 +74,7 @@ class PlainText:
 
 
 def are_tags_kept(segment: Segment, text: str) -> bool:
-    """Return whether a translation has all of a segment's tags, as often and as well nested."""
+    """Return whether a translation has the same tags as a segment, and is equally well nested."""
     found, expected = segment.split(text)[1::2], segment.tag_texts
     if Counter(found) != Counter(expected):
         return False
@@ -94,7 +94,7 @@ def are_tags_kept(segment: Segment, text: str) -> bool:
 
 
 def find_closing(segment: Segment) -> dict[str, set[str]]:
-    """Return the tags that may close each opening tag; any of several addresses may close [."""
+    """Return a dict from each opening tag to the tags that may close it; [ has one per link."""
     texts, closes = segment.tag_texts, dict[str, set[str]]()
     for one, other in (find_partners(segment.tags) or {}).items():
         if one < other:
@@ -103,7 +103,7 @@ def find_closing(segment: Segment) -> dict[str, set[str]]:
 
 
 def find_partners(tags: Sequence[Tag]) -> dict[int, int] | None:
-    """Return each tag's partner in its pair, or None if the tags are not well nested."""
+    """Return a dict of each paired tag's partner, as indices; None if tags are not well nested."""
     partners: dict[int, int] = {}
     waiting: list[int] = []
     for place, tag in enumerate(tags):
@@ -122,7 +122,7 @@ def find_partners(tags: Sequence[Tag]) -> dict[int, int] | None:
 
 @dataclass
 class _Item:
-    """A single tag, or a pair with its content, to place between pieces of words."""
+    """A single tag, or a pair of tags with its content, to be placed between pieces of words."""
 
     opening: str
     pieces: range  # of the source: the pieces inside it; it begins before the first one
@@ -136,7 +136,7 @@ class _Item:
 
 
 class _Mark(NamedTuple):
-    """A tag's markup, and whether a space may come before and after it."""
+    """The markup of one tag, and where spaces may stand before and after it."""
 
     text: str
     between_words: tuple[bool, bool]
@@ -153,11 +153,11 @@ def place_tags(
     tgt_words: Sequence[Span],
     links: Collection[tuple[int, int]],
 ) -> str:
-    """Return a translation with each tag of its source once, and as well nested as in the source.
+    """Insert the source's tags into a translation, once each and nested as well as before.
 
-    A pair goes around the run of words that best matches the words linked to its own words. A
-    single tag goes before its next word, or after its last word if it clung to that one. ``links``
-    are pairs of linked words in the source and the translation.
+    A pair goes around the run of words that best matches the words linked to its content. A single
+    tag goes before the word linked to its next word or, if it touched the previous one, after the
+    word linked to that. ``links`` are pairs of word indices (source, translation).
     """
     src, tgt = _Pieces.of(plain.text, src_words), _Pieces.of(translation, tgt_words)
     linked: dict[int, set[int]] = {}
@@ -175,7 +175,7 @@ def place_tags(
 
 
 class _Pieces(NamedTuple):
-    """Words cut into the signs before the letters, the letters, and the signs after them."""
+    """Words, each cut into the signs before its letters, its letters, and the signs after them."""
 
     spans: list[Span]
     of_words: list[tuple[range, range, range]]
@@ -201,7 +201,7 @@ class _Pieces(NamedTuple):
 
 
 def _build_items(plain: PlainText, pieces: Sequence[Span]) -> list[_Item]:
-    """Return the tags as trees; pairs without words in them become single tags."""
+    """Return the tags as trees; a pair that contains no words becomes a single tag."""
     partners = find_partners([one.tag for one in plain.tags]) or {}
     stack: list[list[_Item]] = [[]]
     for number, (text, _, at, spaces, words, separates) in enumerate(plain.tags):
@@ -237,14 +237,14 @@ def _text_of(item: _Item) -> str:
 
 @dataclass(frozen=True)
 class _Layout:
-    """Chooses the places of tags among a translation's pieces."""
+    """An algorithm that chooses positions for tags among a translation's pieces."""
 
     linked: dict[int, set[int]]
     src_pieces: int
     tgt_pieces: int
 
     def place(self, items: Sequence[_Item], room: Span, in_order: bool) -> None:
-        """Set the items' places within ``room``; pairs do not overlap and contain their content."""
+        """Position the items in ``room`` so that pairs contain their content and do not overlap."""
         free = set(range(*room))
         for item in items:
             if item.closing is not None:
@@ -261,7 +261,7 @@ class _Layout:
                 least = gap if in_order else room[0]
 
     def _find_run(self, item: _Item, room: Span, free: set[int]) -> Span:
-        """Return the run of free pieces with the most links into the pair, minus those outside."""
+        """Return the run of free pieces with the most links into the pair, minus other links."""
         inside = {place for piece in item.pieces for place in self.linked.get(piece, ())}
         outside = {
             place
@@ -286,7 +286,7 @@ class _Layout:
         return guess, min(guess + 1, room[1])
 
     def _find_gap(self, item: _Item, room: Span) -> int:
-        """Return the piece before which a tag goes."""
+        """Return the index of the piece before which a tag goes."""
         behind = max(self.linked.get(item.pieces.start - 1, ()), default=-1) + 1
         before = min(self.linked.get(item.pieces.start, ()), default=-1)
         if item.clings_left or before < 0:
@@ -304,7 +304,7 @@ class _Layout:
 
 
 def _marks(items: Sequence[_Item], room: Span) -> Iterator[tuple[int, _Mark]]:
-    """Yield the tags in writing order, each with the piece before which it goes."""
+    """Yield each tag as (index of the piece that follows it, markup), in the order of writing."""
     order = sorted(items, key=lambda item: (item.place[0], item.place[0] < item.place[1]))
     for item in order:
         start, end = item.place
@@ -336,9 +336,9 @@ def _write(text: str, pieces: Sequence[Span], marks: Iterator[tuple[int, _Mark]]
 
 
 def _write_gap(before: str | None, space: str, after: str | None, marks: Sequence[_Mark]) -> str:
-    """Return the tags between two pieces, with the white space that belongs between them.
+    """Return the tags between two pieces, together with the white space that belongs there.
 
-    ``before`` and ``after`` are the letters around them; None means the text's start or end.
+    ``before`` and ``after`` are the adjacent characters; None is the start or end of the text.
     """
 
     def may_be_spaced(mark: _Mark, side: int, letter: str) -> bool:

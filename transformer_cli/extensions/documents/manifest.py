@@ -20,7 +20,7 @@ _FORMATS: dict[str, dict[str, Any]] = {
 }
 _ENDINGS = [facts["endings"] for facts in _FORMATS.values()]
 SHOWN = ", ".join(endings[0] for endings in _ENDINGS if endings)
-"""One filename extension of each format."""
+"""The first filename extension of each format, for help texts."""
 provides: dict[str, dict[str, dict[str, Any]]] = {
     "translate options": {
         "documents": {

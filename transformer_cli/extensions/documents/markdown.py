@@ -66,22 +66,22 @@ _KEPT = re.compile(
     ),
     re.MULTILINE,
 )
-"""Lines that are markup in some dialect."""
+"""Lines that are markup in some Markdown dialect."""
 _BLOCK = re.compile(
     r"^(?:(\d{1,9})(?=[.)](?:\s|$))|(?=#{1,6}(?:\s|$)|>|=+\s*$|[-+*](?:\s|$)|```|~~~"
     r"|[-:|\s]+$|(?:[*_-]\s*){3,}$|\[(?!\^)[^\]]*\]:))"
 )
-"""Text that may begin a block other than a paragraph."""
+"""The beginning of a text that Markdown may read as a block other than a paragraph."""
 _MARKUP = re.compile(r"[\\`*_\[\]<>~$&^{]|==|[+-]{2}(?=\})|:(?=\w+:)")
 _BAR = re.compile(r"(?<!\\)\|")
 _SPACES = re.compile(r"[ \t\n]+")
 _INTERRUPTED = ("paragraph", "reference", "blockquote", "list")
 _TEXT = re.compile(r"[^\s\\`*_\[\]<>~$&|=:{}#+!-]+")
-"""Text that can replace an entity."""
+"""Text without markup, which can be written instead of an entity."""
 _NO_TEXT = re.compile(rf"\s*<(?:[!?]|(?:{'|'.join(LEFT_ELEMENTS)})\b)", re.IGNORECASE)
 _HTML = re.compile(rf"<[^<>]*>|{TEMPLATE.pattern}", re.DOTALL)
 _TARGET = re.compile(rf"(?:(?<=\]\()|(?<==))(?:[^\s()<>{{}}`]*+{_TEMPLATE})+")
-"""A link's address up to its last template, or a value in HTML; CommonMark has no templates."""
+"""A link's address, or a value in HTML, up to its last template; CommonMark has no templates."""
 _DEFINITION = re.compile(
     rf"(?m:^([> \t]*\[(?!\^)[^\]\n]{{1,200}}\]:[ \t]*)((?>(?:[^\s{{}}<]*+{_TEMPLATE})+)\S*)"
     r"""(?=[ \t]*(?:"[^"\n]*"|'[^'\n]*'|\([^)\n]*\))?[ \t]*$))"""
@@ -89,7 +89,7 @@ _DEFINITION = re.compile(
 
 
 class _Found(NamedTuple):
-    """An inline tag or entity in a block's content; a pair's names are as in HTML."""
+    """An inline tag or entity in a block's content; the tags of a pair are named as in HTML."""
 
     start: int
     end: int
@@ -120,7 +120,7 @@ class MarkdownDocument(Document):
                 self.leave(token.map[0] + 1, f"is nested more than {_MOST_NESTED} deep")
 
     def _add_block(self, content: str, first: int, cursors: dict[int, int]) -> None:
-        """Add the segments of a block, after finding each of its lines behind its prefix."""
+        """Add the segments of a block, after finding its lines in the file, behind any prefixes."""
         offsets: list[int] = []  # of each character of the content
         has_bars = False
         # A line may contain several cells. In other blocks, search from the end: a list item's text
@@ -163,11 +163,11 @@ class MarkdownDocument(Document):
                 self._escaping.add(segment)
 
     def shape(self, segment: Segment) -> Hashable:
-        """Return the tags without the escapes, which ``written`` may add."""
+        """Return the tags, except for escapes, because ``written`` may add some."""
         return tuple(sorted(_without_escapes(segment.tag_texts)))
 
     def written(self, segment: Segment, text: str) -> str:
-        """Return a translation in which only the tags read as markup, if that is possible."""
+        """Return a translation, escaped so that only its tags are read as markup, if possible."""
         parts = segment.change(text, lambda part: _SPACES.sub(" ", part))
         expected = _without_escapes(parts[1::2])
         for spelling in self._spellings(segment, parts):
@@ -185,7 +185,7 @@ class MarkdownDocument(Document):
         return f"\\{joined}" if begins_kept_line else _BLOCK.sub(r"\1\\", joined, count=1)
 
     def _spellings(self, segment: Segment, parts: list[str]) -> Iterator[list[str]]:
-        """Yield spellings of alternating text and tags: with spaces around tags and escapes."""
+        """Yield ways to write ``parts``: as is, or with spaces around tags, escapes or both."""
         yield parts
         spaced = _with_spaces(parts, segment)
         yield spaced
@@ -196,7 +196,7 @@ class MarkdownDocument(Document):
 
 
 def _find_marks(content: str) -> Iterator[_Found]:
-    """Yield the markup of Markdown dialects."""
+    """Yield the inline markup that some Markdown dialects add."""
     for match in _MARK.finditer(content):
         yield _Found(*match.span(), match.lastgroup or element_name(match[0]))
 
@@ -206,7 +206,7 @@ def _without_escapes(tags: Iterable[str]) -> list[str]:
 
 
 def _with_spaces(parts: Sequence[str], segment: Segment) -> list[str]:
-    """Add a space where a tag touches a word, or another tag, outside it."""
+    """Add a space where a tag touches a word or another tag that is outside its pair."""
     closes = find_closing(segment)
     spaced, waiting = [parts[0]], list[set[str]]()
     may_follow = True  # whether a space may stand before the next tag
@@ -226,7 +226,7 @@ def _with_spaces(parts: Sequence[str], segment: Segment) -> list[str]:
 
 
 def _keep_lines(state: "StateBlock", first: int, end: int, silent: bool) -> bool:
-    """Parse lines that are markup in some dialect, or a footnote's mark before its text."""
+    """Parse lines that are markup in some dialect, or the label before a footnote's text."""
     start = state.bMarks[first] + state.tShift[first]
     limit = state.eMarks[end - 1]
     match = None if state.is_code_block(first) else _KEPT.match(state.src, start, limit)
@@ -250,7 +250,7 @@ def _keep_lines(state: "StateBlock", first: int, end: int, silent: bool) -> bool
 
 
 class _InlineTags:
-    """A wrapper of markdown-it-py that notes where each rule has matched."""
+    """A wrapper around markdown-it-py that notes where each inline rule has matched."""
 
     def __init__(self, name: str) -> None:
         markdown_it = import_extra("markdown_it", "documents", name)
@@ -267,7 +267,7 @@ class _InlineTags:
         self._places: dict[int, int] = {}  # offsets of tokens, by the tokens' identity
 
     def parse(self, text: str) -> Sequence[Any]:
-        """Return the tokens of blocks; keep link definitions for ``find``."""
+        """Return the block tokens of a text; keep its link definitions for ``find``."""
         masked = _DEFINITION.sub(lambda match: match[1] + re.sub(".", "x", match[2]), text)
         return self._parser.parse(masked, self._env)
 

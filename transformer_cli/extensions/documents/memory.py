@@ -1,4 +1,4 @@
-"""A translation memory: finds earlier translations by people, by their source."""
+"""A translation memory, which finds human translations of the same or a similar text."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ MOST_PAIRS = 2_000_000  # pairs in a memory; each takes about 300 bytes
 
 
 class Memory:
-    """Pairs of texts, held in memory."""
+    """A translation memory: pairs of source and translation, held in RAM."""
 
     def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
         translations: dict[str, Counter[str]] = {}
@@ -40,7 +40,7 @@ class Memory:
         return cls(pair for reader in readers for pair in reader.pairs())
 
     def find(self, text: str) -> Match | None:
-        """Return the pair whose source is most similar to a text, by rapidfuzz's ``ratio``."""
+        """Return the pair whose source is most similar (rapidfuzz's ``ratio``); None below 75 %."""
         text = _normalise(text)
         if text in self._pairs:
             return Match(text, self._pairs[text], 100)

@@ -88,7 +88,7 @@ class DocumentOptions(InputOptions):
             raise UsageError(f"translate: {given.input_}: --memory is not for tables; leave it out")
 
     def _find_problems_of_document(self, given: TranslateOptions) -> Iterator[str]:
-        """Yield the problems of options that are for lines."""
+        """Yield a problem for each given option that is only for lines of text."""
         for_lines = [name for name, _ in given.marked("lines")]
         for name in [*for_lines, *(["--errors"] if given.errors != "strict" else [])]:
             yield f"{name} is for lines and tables, but -i names a document; leave it out"

@@ -37,7 +37,7 @@ _WIDTH = 77  # of a line of text without quotes, as gettext wraps it
 _DIRECTIVE = re.compile(r"%(?:\d+\$|\()?[^\w%<]*[\d.*]*(?:<\w+>|[hlqjztLZ]*\w)?|[{}]")
 _NUMBER = re.compile(r"%(\d+)\$")  # of an argument
 _COUNTED_FORMATS = {f"{name}-format" for name in ("lua", "python", "qt", "ruby", "scheme")}
-"""In these formats, all forms need the same number of directives without names."""
+"""Formats in which all plural forms must have the same number of unnamed directives."""
 _CHARSET = re.compile(r"(charset=\s*)CHARSET\b")  # as in a template
 _CONTENT_TYPE = '"Content-Type: text/plain; charset=UTF-8\\n"'
 
@@ -92,7 +92,7 @@ class PoDocument(Document):
         self.add_unit(segments, partial(self._fill, entry))
 
     def structure(self, fillings: Sequence[Filling | None] = ()) -> list[Part]:
-        """Return the entries by their numbers, contexts and messages."""
+        """Return one part per entry; its shape is the entry's number, context and messages."""
         return self._parts
 
     # --- writing ----------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ class PoDocument(Document):
             yield from _wrap(f"msgstr[{form}]", texts[is_many])
 
     def _uses_singular(self, entry: PoEntry) -> bool:
-        """Return whether one of the forms translates the singular message."""
+        """Return whether one of the plural forms is translated from the singular message."""
         if self._plural is None or len(entry.sources) == 1:
             return False
         _, one, many, one_has_others = self._plural
@@ -171,9 +171,9 @@ class PoDocument(Document):
         return one != many and (not one_has_others or directives[0] == directives[1])
 
     def _form_may_not_fit(self, entry: PoEntry) -> bool:
-        """Return whether `msgfmt -c`, which checks by the plural, might refuse the form for one.
+        """Return whether `msgfmt -c` might refuse the form for one, comparing it with the plural.
 
-        Such a form may lack only one argument, the last one, which is usually the number.
+        That form may lack only the last argument of the plural, usually the number.
         """
         if not (entry.is_format and self._uses_singular(entry)):
             return False
@@ -191,7 +191,7 @@ class PoDocument(Document):
 
 
 def _wrap(key: str, text: str) -> Iterator[str]:
-    """Yield the lines of a keyword and its text, with gettext's line breaks."""
+    """Yield a keyword and its text as lines of a PO file, broken where gettext breaks them."""
     escaped = text.translate(_ESCAPED)
     if "\n" not in text[:-1] and len(f'{key} "{escaped}"') <= _WIDTH + 2:
         yield f'{key} "{escaped}"'

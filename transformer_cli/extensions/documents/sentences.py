@@ -33,19 +33,19 @@ class LineTranslator:
     find_matches: Callable[[Sequence[str]], Sequence[Match | None]] = lambda texts: (
         [None] * len(texts)
     )
-    """Returns the most similar pair of the translation memory, or None, for each text."""
+    """Returns, for each text, the most similar pair in the translation memory, or None."""
     fills_doubtful: bool = True  # whether to fill segments with doubtful translations
     translates_numbers: bool = False  # also segments without words; see ``TextStats``
 
     @property
     def placeholders(self) -> tuple[Group, ...]:
-        """The placeholder groups that stay the same in a translation, with or without slots."""
+        """The groups of placeholders that must not change, whether or not they have slots."""
         return (*(own for own in self.protect if own not in GROUPS), *GROUPS)
 
 
 @dataclass(frozen=True)
 class JoinedTranslation:
-    """A text's translation, and the spans of its words."""
+    """A text's translation, joined from those of its sentences, with spans and links of words."""
 
     text: str
     src_words: list[Span] = field(default_factory=list)
@@ -58,12 +58,12 @@ class JoinedTranslation:
 
     @property
     def confidence(self) -> float | None:
-        """Geometric mean of its tokens' probabilities."""
+        """Geometric mean of the probabilities of the translation's tokens."""
         return math.exp(self.log_probability / self.tokens) if self.tokens else None
 
     @property
     def coverage(self) -> float | None:
-        """Share of the source's words that are aligned to a word."""
+        """Share of source words that are aligned to a translated word; None: not aligned."""
         return len({src for src, _ in self.links}) / len(self.src_words) if self.links else None
 
 
@@ -86,8 +86,8 @@ def cut_sentences(text: str, language: str) -> list[Span]:
 def _cut_line(line: str, language: str) -> Iterator[Span]:
     """Yield the spans of a line's sentences; cut a very long sentence between words.
 
-    Sentencex gets only a part of the line at a time, because its time grows with the square of the
-    length, and no signal can stop it.
+    Sentencex gets only a part of the line at a time, because its running time grows with the square
+    of the length, and no signal can stop it.
     """
     sentencex = import_extra("sentencex", "documents", "sentences")
     start = 0
@@ -113,7 +113,7 @@ def translate_texts(
 ) -> list[JoinedTranslation]:
     """Translate each text sentence by sentence; keep the white space between sentences.
 
-    ``invented`` are groups of placeholders that no text has, so the model must have invented any.
+    No text has placeholders of the groups ``invented``; those in translations become plain words.
     """
     cut = [cut_sentences(text, how.src_lang) for text in texts]
     lines = {

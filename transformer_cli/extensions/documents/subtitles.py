@@ -51,7 +51,7 @@ class SrtDocument(Document):
             raise InputError(f"{self.name}: no subtitles: it has no line of times with '-->'")
 
     def _add_cue(self, lines: Sequence[tuple[int, int]]) -> None:
-        """Add a cue's text from its lines' numbers and offsets; each speaker has a segment."""
+        """Add a cue's text, with one segment per speaker; ``lines`` are pairs (number, offset)."""
         if not lines:
             return
         speakers = [_SPEAKER.match(self.text, start) for _, start in lines]
@@ -89,7 +89,7 @@ class VttDocument(SrtDocument):
 
 
 def _break_lines(parts: Sequence[str]) -> list[str]:
-    """Return alternating text and tags in as few lines as possible, of similar length."""
+    """Join alternating text and tags; return as few lines as possible, of similar length."""
     shown = sum(map(len, parts[::2]))
     text = "".join(
         part.replace(" ", "\0") if number % 2 else part for number, part in enumerate(parts)

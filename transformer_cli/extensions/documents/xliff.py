@@ -67,7 +67,7 @@ class XliffDocument(XmlDocument):
         keeps_space: bool,
         translates: bool = True,
     ) -> None:
-        """Add all units in an element; units that are not translated may have parts that are."""
+        """Add all units in an element, even untranslated ones, whose parts may be translated."""
         for child in parent.all("body", "group", "file", *names):
             says = says_translate(child)
             inherited = (_keeps_space(child, keeps_space), translates if says is None else says)
@@ -94,7 +94,7 @@ class XliffDocument(XmlDocument):
         return "alone", ""
 
     def final_edits(self, _: Sequence[Edit]) -> list[Edit]:
-        """Return edits that add missing target languages, and notes."""
+        """Return edits that add notes and missing target languages."""
         edits = [
             Edit(element.start, element.content, self.start_tag(element, {name: self.languages[1]}))
             for element, name in self._without_language
@@ -113,7 +113,7 @@ class XliffDocument(XmlDocument):
         return edits
 
     def _target(self, source: Element, target: Element | None, new: dict[str, str]) -> Edit:
-        """Return an edit that writes a target, with NUL in the place of its content."""
+        """Return an edit that writes a target; NUL stands for the target's content."""
         name = f"{source.prefix}target"
         if target is not None:
             tag = self.start_tag(target, new)
@@ -175,7 +175,7 @@ class XliffDocument(XmlDocument):
         filled: Sequence[tuple[Element, Segment]],
         fillings: Sequence[Filling],
     ) -> list[Edit]:
-        """Return edits for a target with ``holder``'s content and its elements' translations."""
+        """Return edits that write a target: ``holder``'s content with its elements translated."""
         content, place = "", holder.content
         for (element, segment), filling in zip(filled, fillings, strict=True):
             before, end = self.text[place : element.content], ""
@@ -235,7 +235,7 @@ class XliffDocument(XmlDocument):
 
 
 def _has_text(segment: Segment, translates: bool) -> bool:
-    """Return whether to fill a segment; in a translated unit, even one with only tags."""
+    """Return whether to fill a segment; if ``translates``, even one that contains only tags."""
     return bool(segment.text.strip()) if translates else segment.has_letters
 
 
@@ -245,7 +245,7 @@ def _keeps_space(element: Element, inherited: bool = False) -> bool:
 
 
 def _segments_of(element: Element) -> Iterator[Element]:
-    """Yield the outermost segments of a seg-source."""
+    """Yield the outermost segments in an element."""
     for child in element.children:
         if child.attributes.get("mtype") == "seg":
             yield child
@@ -254,7 +254,7 @@ def _segments_of(element: Element) -> Iterator[Element]:
 
 
 def _find_segments(target: Element | None, elements: Sequence[Element]) -> list[Element | None]:
-    """Return the target's segment with the same ID for each segment of a seg-source, or None."""
+    """Return, for each segment of a seg-source, the target's segment with the same ID, or None."""
     found = {each.attributes.get("mid"): each for each in _segments_of(target)} if target else {}
     ids = [element.attributes.get("mid") for element in elements]
     is_one = Counter(ids)

@@ -1,6 +1,6 @@
-"""Parses XML with the place of each element, so that translations keep all other bytes.
+"""Parses XML with the offsets of each element, so that filling can keep all other bytes.
 
-Expat reads it, without a file's own entities, without other files, and with limits.
+Expat reads it with limits, and uses neither a file's own entities nor other files.
 """
 
 import re
@@ -39,13 +39,13 @@ Kind = tuple[Literal["open", "close", "alone"], str]
 """The kind of an inline tag, and the key that it shares with its partner."""
 What = Literal["text", "left"] | Kind  # text to translate, text to keep, or a tag
 Scopes = dict[str, bool]
-"""Whether text is translated, by the elements around it; the last one counts."""
+"""For each element around a text: whether it says to translate the text. The last one counts."""
 UNIT = "\0"  # the scope of a unit; no element can have this key
 
 
 @dataclass(eq=False)
 class Element:
-    """An element, by its offsets in the text."""
+    """An XML element, with its offsets in the text."""
 
     name: str
     attributes: dict[str, str]
@@ -58,26 +58,26 @@ class Element:
 
     @property
     def is_empty(self) -> bool:
-        """True if it is a single tag."""
+        """True if the element is a single tag."""
         return self.content == self.end
 
     @property
     def prefix(self) -> str:
-        """Prefix of its name, with the colon."""
+        """The namespace prefix of the element's name, with the colon."""
         return self.name[: self.name.rfind(":") + 1]
 
     def inner_elements(self) -> Iterator["Element"]:
-        """Yield all elements in it."""
+        """Yield all elements inside this one, in the order of their start tags."""
         for child in self.children:
             yield child
             yield from child.inner_elements()
 
     def find(self, local: str) -> "Element | None":
-        """Return the first child with this name in the same namespace."""
+        """Return the first child with this name and this element's prefix, or None."""
         return next(self.all(local), None)
 
     def all(self, *local: str) -> Iterator["Element"]:
-        """Yield the children with these names in the same namespace."""
+        """Yield the children with one of these names and this element's prefix."""
         names = [f"{self.prefix}{name}" for name in local]
         return (child for child in self.children if child.name in names)
 
@@ -94,7 +94,7 @@ class XmlDocument(Document):
         self.root = _parse(self.text, self.name)
 
     def structure(self, fillings: Sequence[Filling | None] = ()) -> list[Part]:
-        """Return the tags of targets, alternating with the text around them without white space."""
+        """Return parts: one for each target's tags, others for the text between, without spaces."""
         parts, around, place = list[Part](), list[str](), 0
         for start, end, shape, segments in sorted(self._runs, key=lambda run: run[:2]):
             around.append(self.text[place:start])
@@ -111,7 +111,7 @@ class XmlDocument(Document):
         self.add_run(start, end, None, range(0))
 
     def start_tag(self, element: Element, attributes: Mapping[str, str]) -> str:
-        """Return an element's start tag, not self-closing, with attributes set."""
+        """Return an element's start tag with these attributes set, never self-closing."""
         tag = self.text[element.start : element.content - 1].removesuffix("/").rstrip()
         for name, value in attributes.items():
             written = f" {name}={quoteattr(value)}"
@@ -124,9 +124,9 @@ class XmlDocument(Document):
     def add_target(
         self, place: int, target: Element | None, texts: Iterable[Element], first: int
     ) -> None:
-        """Add ``target``, or the place where one is inserted, which segments will fill.
+        """Add the span of ``target`` or, if there is none, the offset ``place`` for a new one.
 
-        The segments are those from number ``first`` on; the tags in it are the tags of ``texts``.
+        All segments from number ``first`` on will fill it. It will have the tags in ``texts``.
         """
         start, end = (target.start, target.end) if target else (place, place)
         inner = (each for text in texts for each in text.inner_elements())
@@ -134,7 +134,7 @@ class XmlDocument(Document):
         self.add_run(start, end, tuple(tags), range(first, len(self.segments)))
 
     def indent(self, element: Element) -> str:
-        """Return the white space before an element."""
+        """Return the white space between an element and the tag before it."""
         start = element.start
         while self.text[start - 1].isspace():
             start -= 1
@@ -145,7 +145,7 @@ class XmlDocument(Document):
         """Return the kind of an element in a segment: one tag, or a pair of tags."""
 
     def lacks_text(self, segment: Segment, target: Element | None, scopes: Scopes) -> bool:
-        """Return whether a target has no text although its source has some."""
+        """Return whether a target is missing, or has no text although its source has some."""
         if target is None:
             return True
         there = self.segment(target, dict(scopes))
@@ -154,8 +154,8 @@ class XmlDocument(Document):
     def segment(self, element: Element, scopes: Scopes, keeps_space: bool = False) -> Segment:
         """Return an element's content as a segment.
 
-        Text that must not be translated belongs to the tag before it. ``scopes`` are the scopes at
-        the element's start; this function updates them to those at its end.
+        Text that must not be translated becomes part of the tag before it. ``scopes`` must be the
+        scopes at the element's start, and is updated to those at the element's end.
         """
         text, tags, opened, joined = "", list[Tag](), dict[str, int](), set[int]()
         left, left_at, text_end = "", -1, 0
@@ -191,7 +191,7 @@ class XmlDocument(Document):
         return Segment(text + left, place, tuple(tags))
 
     def _pieces(self, element: Element, scopes: Scopes) -> Iterator[tuple[str, What]]:
-        """Yield unescaped text, text that must not be translated, and tags, as in the file."""
+        """Yield pieces: unescaped text, and tags and untranslatable text as written in the file."""
         place = element.content
         for child in element.children:
             yield from self._texts(place, child.start, scopes)
@@ -237,7 +237,7 @@ def write_text(segment: Segment, text: str) -> str:
 
 
 def _read_text(raw: str) -> Iterator[tuple[str, What]]:
-    """Yield text, and comments and similar markup as tags."""
+    """Yield text and, as tags, comments and similar markup."""
     place = 0
     for match in _INNER.finditer(raw):
         yield _unescape(raw[place : match.start()]), "text"
@@ -248,7 +248,7 @@ def _read_text(raw: str) -> Iterator[tuple[str, What]]:
 
 
 def says_translate(element: Element) -> bool | None:
-    """Return whether an element says that its text is translated, or None if it does not say."""
+    """Return whether an element says to translate its text; None if it says nothing about it."""
     if element.attributes.get("mtype") == "protected":
         return False
     return {"yes": True, "no": False}.get(element.attributes.get("translate", ""))
@@ -270,7 +270,7 @@ def _unescape(raw: str) -> str:
 
 
 def _parse(text: str, name: str) -> Element:
-    """Return the root element of a file."""
+    """Parse the text of the file ``name``; return the root element."""
     stack: list[Element] = []
     roots: list[Element] = []
     count = 0

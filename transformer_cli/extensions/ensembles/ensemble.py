@@ -1,4 +1,4 @@
-"""Decodes with several models as one."""
+"""Combines several models into one for decoding."""
 
 import math
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ def add_models(
     """Return a translator that also decodes with the models of other runs.
 
     ``run`` is the translator's run; ``checkpoint`` is 'best', 'last' or 'average'. The search
-    settings stay the translator's.
+    settings are still those of the translator.
 
     Raises:
         UsageError: the runs cannot be combined.
@@ -63,8 +63,8 @@ def _load(
 class Ensemble(Transformer):
     """A module that predicts the mean of its models' next-token probabilities.
 
-    It has the methods of a ``Transformer`` that search, losses and alignments call, but no
-    embeddings or layers. Its hidden states are its models' hidden states, concatenated. Its logits
+    It has the methods of a ``Transformer`` that are called by search, losses and alignments, but no
+    embeddings or layers. Its hidden states are the models' hidden states, concatenated. Its logits
     are the logarithms of the mean probabilities. The models have the same source and target ids;
     their widths may differ.
     """
@@ -79,7 +79,7 @@ class Ensemble(Transformer):
     def hidden_states(
         self, src: Int[Tensor, "batch src"], tgt_in: Int[Tensor, "batch tgt"]
     ) -> Float[Tensor, "batch tgt widths"]:
-        """Return the decoders' outputs, concatenated."""
+        """Return the outputs of the models' decoders, concatenated."""
         return torch.cat([model.hidden_states(src, tgt_in) for model in self._members()], dim=2)
 
     def init_state(self, src: Int[Tensor, "batch src"], beam_size: int = 1) -> "EnsembleState":
@@ -89,7 +89,7 @@ class Ensemble(Transformer):
     def step(
         self, tokens: Int[Tensor, "batch hypothesis"], state: DecoderState
     ) -> Float[Tensor, "batch hypothesis widths"]:
-        """Feed ``tokens`` and return the decoders' outputs; advance ``state`` by one position."""
+        """Feed ``tokens``, return the concatenated outputs, and advance ``state`` by a position."""
         assert isinstance(state, EnsembleState)
         members = zip(self._members(), state.states, strict=True)
         return torch.cat([model.step(tokens, of_model) for model, of_model in members], dim=2)
@@ -97,7 +97,7 @@ class Ensemble(Transformer):
     def logits(
         self, hidden_states: Float[Tensor, "*batch widths"]
     ) -> Float[Tensor, "*batch tgt_size"]:
-        """Return the logarithms of the mean probabilities, in float32."""
+        """Return the logarithms of the models' mean probabilities, in float32."""
         parts = torch.split(hidden_states, self._widths, dim=-1)
         log_probabilities = [
             model.logits(part).log_softmax(dim=-1, dtype=torch.float32)
@@ -114,17 +114,17 @@ class Ensemble(Transformer):
 
 
 class EnsembleState(DecoderState):
-    """Incremental decoding state of each model of an ensemble."""
+    """The incremental decoding states of all models of an ensemble."""
 
     def __init__(self, states: Sequence[DecoderState]) -> None:
         self.states = states
 
     def reorder(self, parents: Int[Tensor, "batch hypothesis"]) -> None:
-        """Make each hypothesis continue the hypothesis at position ``parents`` of the beam."""
+        """Give each hypothesis the state of its parent, whose beam position is in ``parents``."""
         for state in self.states:
             state.reorder(parents)
 
     def select(self, rows: Int[Tensor, " rows"]) -> None:
-        """Keep these rows of the batch, in this order."""
+        """Keep only these rows of the batch, in this order."""
         for state in self.states:
             state.select(rows)

@@ -1,4 +1,4 @@
-"""The option of ``translate`` and ``evaluate`` that adds models to the run's model."""
+"""The option of ``translate`` and ``evaluate`` that adds other models to the run's model."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ _NAME = "--ensemble"
 
 @dataclass(frozen=True)
 class EnsembleOptions(ExtraOptions):
-    """The models to decode with, in addition to the run's."""
+    """The option for models to decode with, in addition to the run's model."""
 
     heading = "Search"
     ensemble: Annotated[
@@ -52,11 +52,11 @@ class EnsembleOptions(ExtraOptions):
 
 @dataclass(frozen=True)
 class EvaluateEnsembleOptions(EnsembleOptions, EvaluateExtra):
-    """The same option for ``evaluate``."""
+    """The option ``--ensemble`` of ``evaluate``."""
 
     heading = "Search and scores"
 
     def notes(self, given: EvaluateOptions, scored: ScoredText) -> "Notes | None":
-        """Return notes that name the other models, or None if there are none."""
+        """Return ``Notes`` that name the other models, or None if there are none."""
         paths = [run.as_posix() for run in self.ensemble or ()]
         return report_entry.EnsembleNotes(paths) if paths else None

@@ -7,16 +7,16 @@ from transformer_cli.inference.translation import Notes
 
 
 class EnsembleNotes(Notes):
-    """Adds the other models of an ensemble to a report."""
+    """The entry of a report that names the other models of an ensemble."""
 
     def __init__(self, runs: list[str]) -> None:
         self._runs = runs
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The other models' runs."""
+        """The run directories of the other models."""
         return {"ensemble": self._runs}
 
     def remarks(self) -> Iterator[str]:
-        """Yield a line that names the runs."""
+        """Yield a line that names the run directories of the other models."""
         yield f"ensemble with {', '.join(self._runs)}"

@@ -67,12 +67,12 @@ this file. {licence}
 """
 
 Library = Literal["transformer-cli", "transformers", "ctranslate2"]
-"""The library that reads the model; ``library_name`` on the Hub."""
+"""The library that reads the model; the Hub calls it ``library_name``."""
 
 
 @dataclass(frozen=True)
 class ValidationScore:
-    """The scores of a validation."""
+    """The scores of one validation."""
 
     step: int
     scores: Mapping[str, float]  # by the metric's name
@@ -87,9 +87,9 @@ def write_card(
     use: str,
     **named: object,
 ) -> None:
-    """Write the card of an exported model into a directory; see ``model_card``.
+    """Write the model card of an exported model into a directory; see ``model_card``.
 
-    ``use`` may have fields: the model's ``name``, ``src`` and ``tgt``, and the keys of ``named``.
+    ``use`` is a format string with the fields ``name``, ``src``, ``tgt`` and the keys of ``named``.
     """
     config, name = trained.config, run.path.resolve().name
     src, tgt = trained.tokenizers.src.size, trained.tokenizers.tgt.size
@@ -110,7 +110,7 @@ def write_card(
 
 
 def _score(run: RunDirectory, trained: TrainedModel) -> ValidationScore | None:
-    """Return the validation scores of these weights, or None if they were not validated."""
+    """Return the validation scores of the trained weights, or None if they were not validated."""
     begun = read_validated_by(run)
     for record in reversed(read_records(run.metrics)):
         is_of_these = trained.checkpoint.name == f"step-{record['step']:08d}"
@@ -138,8 +138,8 @@ def model_card(
 ) -> str:
     """Return the text of README.md: YAML front matter, then Markdown.
 
-    ``sizes`` are the vocabulary sizes, one if the vocabulary is joint. ``use`` is Markdown.
-    ``imported_from`` names the model that this one, or the run in ``init``, was imported from.
+    ``sizes`` are the vocabulary sizes; just one if the vocabulary is joint. ``use`` is Markdown.
+    ``imported_from`` names the model from which this one, or the run in ``init``, was imported.
     """
     src, tgt = config.data.src_lang, config.data.tgt_lang
     corpus, licence = _corpus(config, imported_from)
@@ -244,12 +244,12 @@ def _settings(config: Config) -> str:
 
 
 def _quote(name: str) -> str:
-    """Return a name, which may contain anything, as Markdown that shows it as text."""
+    """Return Markdown that shows a name as it is; the name may contain any characters."""
     return name if re.fullmatch(r"[\w .,+-]+", name) else _code(name)
 
 
 def _code(text: str) -> str:
-    """Return text as one line of code in Markdown."""
+    """Return Markdown that shows text as code on one line."""
     text = text.replace("`", "'")
     return f"`{''.join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)}`"
 
@@ -261,7 +261,7 @@ def _cell(value: object) -> str:
 
 
 def describe_signatures(metrics: Metrics) -> dict[str, str]:
-    """Return the signatures of metrics, even if their tokenizer is not installed."""
+    """Return a dict from metric names to signatures, even if the tokenizer is not installed."""
     try:
         by_name, shown = metrics.by_name(), metrics.tokenize
     except RuntimeError:  # sacreBLEU lacks a package

@@ -63,7 +63,7 @@ def import_(
 
 
 def _check_source(source: str, revision: str | None) -> bool:
-    """Return whether the model is on the Hugging Face Hub; raise UsageError if it cannot be."""
+    """Return False if ``source`` is a directory, or True if it may name a model on the Hub."""
     directory = Path(source)
     if directory.is_dir():
         if revision is not None:
@@ -82,7 +82,7 @@ def _check_source(source: str, revision: str | None) -> bool:
 
 
 def _check_run(run: Path, source: Path) -> None:
-    """Check that the run can be created; its parent directories may be missing."""
+    """Raise UsageError if the run cannot be created; its parent directories may be missing."""
     parent = next(path for path in run.absolute().parents if os.path.lexists(path))
     if not parent.is_dir():
         raise UsageError(f"{run}: {parent} is not a directory; give another name")

@@ -1,4 +1,4 @@
-"""A transformers model: its files, which are not trusted, its settings and its languages."""
+"""A model of transformers: its files, which are not trusted, its settings and its languages."""
 
 import hashlib
 import json
@@ -29,7 +29,7 @@ SETTINGS = (CONFIG, GENERATION, TOKENIZER_CONFIG)
 
 
 class ImportedModelError(TransformerCliError):
-    """A missing or damaged model of another program, or one that ours cannot express."""
+    """A model of another program that is missing, damaged, or not supported by ours."""
 
 
 TOKENIZER_FILES = ("source.spm", "target.spm", "vocab.json", "target_vocab.json")
@@ -45,7 +45,7 @@ _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 _TYPICAL_LENGTH = 15
 PENALTY_SLOPE = _TYPICAL_LENGTH / (5 + _TYPICAL_LENGTH)
 NOT_SHARED = {"beam_size", "length_penalty", "batch_tokens", "max_length_ratio"}
-"""Search settings that transformers lacks or defines otherwise; all others have equal keys."""
+"""Search settings that transformers lacks or defines differently; all others have equal keys."""
 _OPUS_NAME = re.compile(r"opus-mt-(?:.+-)?([a-z]{2,3})-([a-z]{2,3})")
 
 
@@ -53,7 +53,7 @@ _OPUS_NAME = re.compile(r"opus-mt-(?:.+-)?([a-z]{2,3})-([a-z]{2,3})")
 
 
 class ModelFiles:
-    """The files of a model's directory, and the SHA-256 of the files that were read."""
+    """The files in a model's directory; records the SHA-256 of each file that is read."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -64,11 +64,11 @@ class ModelFiles:
             self._roots.append(directory.resolve().parent.parent / "blobs")
 
     def has(self, name: str) -> bool:
-        """Return whether a file, directory or link has this name."""
+        """Return whether the directory has a file, directory or link with this name."""
         return os.path.lexists(self.directory / name)
 
     def read_json(self, name: str) -> dict[str, Any]:
-        """Return the JSON object in a file; raise an ImportedModelError if there is none."""
+        """Return the JSON object in a file; raise ImportedModelError if it contains none."""
         try:
             content = json.loads(self.read(name, _MAX_JSON_SIZE))
         except (ValueError, RecursionError) as error:
@@ -78,7 +78,7 @@ class ModelFiles:
         return content
 
     def read(self, name: str, max_size: int) -> bytes:
-        """Return the bytes of a file in the directory, and record their SHA-256."""
+        """Return the bytes of a file in the directory; record its SHA-256."""
         path = self.directory / name
         target = Path(os.path.realpath(path))  # resolve() raises other errors for looping links
         if not any(target.is_relative_to(root) for root in self._roots):
@@ -107,7 +107,7 @@ class ModelFiles:
 
 
 def fetch(name: str, revision: str | None, files: Sequence[str]) -> Path:
-    """Fetch files of a model into the Hub's cache; return the directory, named by the commit."""
+    """Download model files into the Hub's cache; return the directory, named after the commit."""
     what = f"{name} (no such directory exists, so a name on the Hugging Face Hub)"
     hub = import_extra("huggingface_hub", "hub", what)
     try:
@@ -130,13 +130,13 @@ def fetch(name: str, revision: str | None, files: Sequence[str]) -> Path:
 
 
 class _Keys(BaseModel):
-    """Keys of transformers' JSON files, which may have other keys too."""
+    """The base class for the keys of transformers' JSON files; ignores all other keys."""
 
     model_config = ConfigDict(strict=True, frozen=True, validate_default=True, allow_inf_nan=False)
 
 
 class TokenizerKeys(_Keys):
-    """Keys of tokenizer_config.json."""
+    """The keys that we use from tokenizer_config.json."""
 
     unk_token: str = "<unk>"
     eos_token: str = "</s>"
@@ -157,11 +157,11 @@ class TokenizerKeys(_Keys):
 
 
 class ModelForm(_Keys):
-    """A model's sizes, settings and special ids, under our names."""
+    """A model's sizes, settings and special ids, with our names for them."""
 
     tokenizer: TokenizerKeys
     search: dict[str, Any] = {}
-    """All keys; ``decoding`` uses the keys that are also our settings."""
+    """All keys of the JSON files; ``decoding`` uses those that are also settings of ours."""
     type: Literal["marian", "pegasus"] = Field(alias="model_type")
     src_size: int = Field(alias="vocab_size")
     own_tgt_size: int | None = Field(None, alias="decoder_vocab_size")
@@ -209,13 +209,13 @@ class ModelForm(_Keys):
 
     @property
     def tgt_size(self) -> int:
-        """Rows of the target embedding."""
+        """The number of rows of the target embedding."""
         own = None if self.is_shared else self.own_tgt_size
         return self.src_size if own is None else own
 
     @cached_property
     def model(self) -> ModelConfig:
-        """Our settings, without ``tying``, which depends on the weights."""
+        """Our model settings; ``tying`` is not set, because it depends on the weights."""
         same = self.model_dump(include=set(ModelConfig.model_fields))
         norm = "pre" if self.type == "pegasus" else "post"
         activation = "swish" if self.activation == "silu" else self.activation
@@ -223,7 +223,7 @@ class ModelForm(_Keys):
 
     @property
     def decoding(self) -> DecodingConfig:
-        """The search settings nearest to transformers'; see docs/extensions/exchange.md."""
+        """Our search settings nearest to those of transformers; see docs/extensions/exchange.md."""
         shared = DecodingConfig.model_fields.keys() - NOT_SHARED
         ours = {key: self.search[key] for key in shared if self.search.get(key) is not None}
         if self.beam_size is not None and self.beam_size > 1:  # else the penalty is only a default
@@ -234,7 +234,7 @@ class ModelForm(_Keys):
 
 
 def read_form(files: ModelFiles) -> ModelForm:
-    """Read a model's settings; raise ImportedModelError for one that our models do not support."""
+    """Read a model's settings; raise ImportedModelError if they are damaged or not supported."""
     if files.has(MARK):
         raise ImportedModelError(f"{files.directory}: is already a transformer-cli run; use it")
     if not files.has(CONFIG):
@@ -267,9 +267,9 @@ def read_form(files: ModelFiles) -> ModelForm:
 def find_languages(
     src: str | None, tgt: str | None, tokenizer: TokenizerKeys, name: str
 ) -> tuple[str, str]:
-    """Return a model's source and target language; raise UsageError if they are unknown.
+    """Return a model's source and target language codes; raise UsageError if they are unknown.
 
-    They come from the options, or else from the tokenizer's file or a name like 'opus-mt-de-en'.
+    They come from the options, or else the tokenizer's file, or else a name like 'opus-mt-de-en'.
     """
     opus = _OPUS_NAME.fullmatch(PurePath(name).name)
     found: list[str] = []

@@ -1,16 +1,16 @@
-"""The formats for exporting a trained model: what each can express, and how it is written.
+"""The formats for exporting a trained model: what each one supports, and how it is written.
 
-A format is an entry of the interface "export format" in an extension's manifest. Its facts:
+A format is an entry under "export format" in an extension's manifest. These are its keys:
 
-- ``load``: the function (run, trained model, path) that writes into an empty directory,
-- ``reader``: the program that reads it, for messages,
-- ``package``: the module that the writer needs, and ``extra``, which installs it,
-- ``quantization``: the default type of the weights, which the writer also takes; without it, there
-  is no choice,
-- ``values``: the settings of ``model`` that the reader supports, if not all, as in ``norm: pre,
-  post; tying: all``,
+- ``load``: the function (run, trained model, path) that writes the model into an empty directory,
+- ``reader``: the name of the program that reads the format, for messages,
+- ``package``: the module that the function needs, and ``extra``, the extra that installs it,
+- ``quantization``: the default type of the weights, which the function takes as an argument;
+  without this key, there is no choice,
+- ``values``: the values of ``model`` settings that the reader supports, unless it supports all,
+  e.g. ``norm: pre, post; tying: all``,
 - ``check``: a function (config, tokenizers) that raises a UsageError for anything else that the
-  reader lacks.
+  reader does not support.
 """
 
 import json
@@ -30,7 +30,7 @@ INTERFACE = "export format"
 
 
 def check_expressible(entry: registry.Entry, config: Config, tokenizers: Tokenizers) -> None:
-    """Raise a UsageError with the fix if a format's reader does not support the model."""
+    """Raise UsageError, with the fix, if a format's reader does not support the model."""
     for part in filter(None, entry.facts.get("values", "").split("; ")):
         key, _, values = part.partition(": ")
         value = getattr(config.model, key)
@@ -46,7 +46,7 @@ def check_expressible(entry: registry.Entry, config: Config, tokenizers: Tokeniz
 
 
 def write_tokenizer(run: RunDirectory, directory: Path) -> Path:
-    """Write a run's tokenizers into an exported model; return their directory."""
+    """Write a run's tokenizers into an exported model's directory; return their own directory."""
     tokenizer = directory / run.tokenizer.name
     tokenizer.mkdir()
     copy_tokenizers(run.tokenizer, load_manifest(run.tokenizer).learned_from, tokenizer)
@@ -54,5 +54,5 @@ def write_tokenizer(run: RunDirectory, directory: Path) -> Path:
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write an object as indented JSON."""
+    """Write a mapping as indented JSON."""
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")

@@ -2,8 +2,8 @@
 
 The directory contains
 
-- ``config.json``: the kind of model, the settings of its run, and the SHA-256 of the weights and of
-  tokenizer.json, which has the SHA-256 of the tokenizers' other files,
+- ``config.json``: the type of the model, the settings of its run, and the SHA-256 of the weights
+  and of tokenizer.json, which contains the SHA-256 of the other tokenizer files,
 - ``model.safetensors``: the weights,
 - ``tokenizer/``: the tokenizers, as in a run,
 - ``README.md``: the model card, for people.
@@ -33,7 +33,7 @@ _POINTER = b"version https://git-lfs.github.com/spec/"
 
 
 class FileHashes(BaseModel):
-    """The SHA-256 of the weights, and of the file that records those of all tokenizer files."""
+    """The SHA-256 of the weights, and that of tokenizer.json, which covers the tokenizer files."""
 
     model_config = ConfigDict(strict=True)
 
@@ -42,7 +42,7 @@ class FileHashes(BaseModel):
 
 
 class HubConfig(BaseModel):
-    """config.json without the settings; other programs may add keys."""
+    """The keys of config.json except ``settings``; other programs may add more keys."""
 
     model_config = ConfigDict(strict=True)
 
@@ -52,7 +52,7 @@ class HubConfig(BaseModel):
 
 
 class HubModel:
-    """An exported model, as runs/directory.py's ``ExportedModel`` describes it."""
+    """An exported model that implements ``ExportedModel`` from runs/directory.py."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -62,7 +62,7 @@ class HubModel:
         return read_hub_config(self.path)[1]
 
     def open_weights(self) -> Checkpoint:
-        """Return the weights as a checkpoint; check that they belong to this tokenizer."""
+        """Return the weights as a checkpoint; raise CheckpointError if the tokenizer changed."""
         config, tokenizer = read_hub_config(self.path)[0], self.path / TOKENIZER
         if fingerprint(tokenizer) != config.sha256.tokenizer:
             raise CheckpointError(
@@ -72,7 +72,7 @@ class HubModel:
 
 
 def read_hub_config(directory: Path) -> tuple[HubConfig, Config]:
-    """Read config.json; return its keys and the run's settings."""
+    """Read and check config.json; return its keys and the run's settings."""
     for path in (directory / MODEL, *sorted((directory / TOKENIZER).glob("*"))):
         with suppress(OSError), open_regular(path) as file:  # reading it later reports the error
             if file.read(len(_POINTER)) == _POINTER:

@@ -1,6 +1,6 @@
-"""The data kind of a run made by ``import``: it has no text, but import.json.
+"""The kind of data of a run made by ``import``: no text, but a file import.json.
 
-import.json names the imported model; later runs copy it from the run in their ``init``.
+import.json names the imported model. A run that starts from another one copies its import.json.
 """
 
 from pathlib import Path
@@ -14,7 +14,7 @@ IMPORT = "import.json"
 
 
 class ImportedKind(CorpusKind[ImportedData]):
-    """A kind of data without text."""
+    """The kind of data that has no text."""
 
     def split_names(self) -> list[str]:
         return []
@@ -24,7 +24,7 @@ class ImportedKind(CorpusKind[ImportedData]):
 
 
 def find_import_source(run: Path) -> str | None:
-    """Return the name of the model that a run was imported from or began with, else None."""
+    """Return the name of the imported model that a run contains or started from, or None."""
     match read_json(run / IMPORT):
         case {"source": str() as source, "revision": revision}:
             # A directory's path is private.

@@ -1,8 +1,8 @@
-"""Marian models' tokenizers: two SentencePiece models with tables of ids.
+"""The tokenizers of Marian models: two SentencePiece models with tables of token ids.
 
-SentencePiece splits text into pieces. Their ids come from Marian's own tables: one per side, or
-one for both. transformers' MarianTokenizer gives the same pieces, except that it takes text with
-spaces between '>>' and '<<' for a language code, too.
+SentencePiece splits text into pieces. Their ids come from Marian's own tables: one per side, or one
+for both. transformers' MarianTokenizer returns the same pieces, except that it also reads text with
+spaces between '>>' and '<<' as a language code.
 """
 
 import re
@@ -23,9 +23,9 @@ _CODE = re.compile(r">>\S+?<<")
 
 
 class MarianTokenizer(SentencePieceTokenizer):
-    """A tokenizer of lines into subwords; a language code such as '>>fra<<' before a line is one.
+    """A subword tokenizer; a language code before a line, such as '>>fra<<', is one token.
 
-    Pieces of the model that ``vocabulary`` lacks are unknown.
+    Pieces that ``vocabulary`` does not contain become the unknown token.
     """
 
     def __init__(self, model: bytes, vocabulary: Vocabulary, source: Path) -> None:
@@ -34,7 +34,7 @@ class MarianTokenizer(SentencePieceTokenizer):
         self.size = len(vocabulary)
 
     def _check_specials(self, source: Path) -> None:
-        """Accept any model, because its own ids are not used."""
+        """Accept any SentencePiece model, because its own ids are not used."""
 
     def token(self, number: int) -> str:
         return self.vocabulary.tokens[number]
@@ -54,9 +54,9 @@ class MarianTokenizer(SentencePieceTokenizer):
 
 
 class Manifest(TokenizerManifest):
-    """The manifest of SentencePiece models and tables of ids, one per side or one for both.
+    """The manifest of SentencePiece models and of tables of ids, one per side or one for both.
 
-    Line n of a table, counted from 0, is the piece of id n in the run.
+    Line n of a table, counted from 0, is the piece with id n in the run.
     """
 
     kind: Literal["marian"] = "marian"
@@ -76,7 +76,7 @@ class Manifest(TokenizerManifest):
 
 
 def vocabulary_name(side: Side) -> str:
-    """Return the name of a side's table of ids in a tokenizer's directory."""
+    """Return the filename of one side's table of ids, in the tokenizers' directory."""
     return f"{side}.vocab.txt"
 
 
@@ -86,9 +86,9 @@ def write_tokenizers(
     source_sha256: str,
     directory: Path,
 ) -> None:
-    """Write the models and tables, one per side or joint, and their manifest.
+    """Write SentencePiece models and tables of ids, one per side or one joint, and their manifest.
 
-    ``source_sha256`` is recorded instead of the training text's, which is unknown.
+    ``source_sha256`` is recorded instead of the training text's SHA-256, which is unknown.
     """
     manifest = Manifest.write(models.items(), directory, False, source_sha256)
     for side, vocabulary in vocabularies.items():

@@ -1,4 +1,4 @@
-"""Writes an imported model as a run: its tokenizers, with a run's ids, and its weights."""
+"""Writes an imported model as a run: its weights, and its tokenizers with renumbered ids."""
 
 import json
 import re
@@ -43,9 +43,9 @@ def write_run(
     run: Path,
     log: Callable[[str], object],
 ) -> None:
-    """Write a transformers model as a run, which appears complete or not at all.
+    """Write a model of transformers as a run; if this fails, there is no run directory.
 
-    ``source`` is the model's directory, or its name on the Hub, where ``revision`` is a commit.
+    ``source`` is the model's directory; or its name on the Hub, with the commit ``revision``.
     """
     models, tables = _read_tokenizers(files, form)
     tensors = read_tensors(files, form, log)
@@ -95,7 +95,7 @@ _START = (SPECIALS[BOS_ID], "<s>")
 
 
 class _Table(NamedTuple):
-    """A side's ids."""
+    """How the ids of a run correspond to a model's ids, for one side or both."""
 
     vocabulary: Vocabulary  # the piece of each id of the run
     rows: list[int]  # the model's id of each id of the run
@@ -105,7 +105,7 @@ class _Table(NamedTuple):
 def _read_tokenizers(
     files: ModelFiles, form: ModelForm
 ) -> tuple[dict[Side, bytes], dict[Side, _Table]]:
-    """Read and check a model's SentencePiece models and tables, one per side or joint."""
+    """Read and check Marian's SentencePiece files and tables of ids, one per side or one joint."""
     for name in (*_MODELS.values(), _TABLE):
         if not files.has(name):
             needed = f"{', '.join(_MODELS.values())} and {_TABLE}"
@@ -128,7 +128,7 @@ def _read_tokenizers(
 
 
 def _read_table(files: ModelFiles, name: str, form: ModelForm, size: int, is_tgt: bool) -> _Table:
-    """Read the ids of an embedding of ``size`` rows; outputs consist of the target's ids."""
+    """Read a table of ids for ``size`` embedding rows; ``is_tgt``: check special ids, too."""
     ids = files.read_json(name)
     pieces = _by_id(files, name, ids, size)
     keys = form.tokenizer
@@ -163,7 +163,7 @@ def _read_table(files: ModelFiles, name: str, form: ModelForm, size: int, is_tgt
 
 
 def _by_id(files: ModelFiles, name: str, ids: Mapping[str, Any], size: int) -> dict[int, str]:
-    """Return the pieces by id, which is also the number of the model's row."""
+    """Return a dict from ids, which are also numbers of embedding rows, to pieces."""
     if len(ids) != size:
         problem = f"has {len(ids):,} pieces, but the model has {size:,} rows for them"
         raise files.error(name, problem)

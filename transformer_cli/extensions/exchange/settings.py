@@ -1,4 +1,4 @@
-"""The settings of the data and the tokenizers of imported models."""
+"""The settings for the data and the tokenizers of imported models."""
 
 from typing import Literal
 

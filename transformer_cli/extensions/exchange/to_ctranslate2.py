@@ -41,7 +41,7 @@ With transformer-cli, which translates a file line by line, and this directory i
 def write_ctranslate2(
     run: RunDirectory, trained: TrainedModel, directory: Path, quantization: Quantization
 ) -> None:
-    """Write the model, its tokenizers, its settings and a card into an empty directory."""
+    """Write the model, its tokenizers, its settings and a model card into an empty directory."""
     # Users of CTranslate2 alone do not know the tags.
     never_written = trained.tokenizers.tgt.source_ids
     write_model(trained, quantization, directory, never_written=never_written)

@@ -67,7 +67,7 @@ def write_hub(run: RunDirectory, trained: TrainedModel, directory: Path) -> None
 
 
 def _without_paths(setting: Any) -> Any:
-    """Return the settings without private paths and without checksums of fetched files."""
+    """Return settings with paths shortened to filenames, and without checksums of fetched files."""
     match setting:
         case Path():
             return setting.name

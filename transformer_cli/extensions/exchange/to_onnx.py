@@ -1,7 +1,7 @@
 """Exports a trained model to ONNX as two graphs: an encoder, and one step of a decoder.
 
-Both are traced from the model's own functions. ONNX has no state, so the values that a decoder
-keeps between steps are inputs and outputs.
+Both are traced from the model's own functions. ONNX has no state, so the values that the decoder
+keeps between steps are inputs and outputs of its graph.
 """
 
 import copy
@@ -34,13 +34,13 @@ from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 ENCODER, DECODER, DESCRIPTION = "encoder.onnx", "decoder_step.onnx", "onnx.json"
 OPSET = 18
 SRC_POSITIONS = LONGEST_SOURCE + 1
-"""Rows of the encoder's sinusoids: the longest source and its EOS."""
+"""The number of encoder positions: the length of the longest source, plus EOS."""
 TGT_POSITIONS = 2 * LONGEST_SOURCE + 10
-"""Rows of the decoder's sinusoids: the longest output of that source, with the usual settings."""
+"""The number of decoder positions: the longest output of that source, with default settings."""
 
 
 Tensors = dict[str, list[Any]]
-"""The type and shape of a graph's inputs or outputs, by name."""
+"""Maps the names of a graph's inputs or outputs to a list of the type and the axes."""
 
 
 def write_onnx(run: RunDirectory, trained: TrainedModel, directory: Path) -> None:
@@ -67,7 +67,7 @@ def write_onnx(run: RunDirectory, trained: TrainedModel, directory: Path) -> Non
 
 
 def _signatures(model: Transformer) -> dict[str, tuple[Tensors, Tensors]]:
-    """Return the inputs and outputs of each graph."""
+    """Return (inputs, outputs) for each graph, by filename."""
     attention = cast("DecoderLayer", model.decoder[0]).self_attention
     heads = attention.num_heads
 
@@ -144,7 +144,7 @@ class _DecoderStep(nn.Module):
 
 
 class _GivenCache(LayerCache):
-    """A cache that concatenates the new position to its inputs instead of writing in place."""
+    """A cache that appends the new position by concatenation, instead of writing in place."""
 
     def write(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         # With a beam of one, the axis of positions is also the axis of hypotheses.
@@ -154,7 +154,7 @@ class _GivenCache(LayerCache):
 
 
 class _Positions(nn.Module):
-    """A table of positions that does not grow."""
+    """A table of positions with a fixed length."""
 
     def __init__(self, table: Tensor) -> None:
         super().__init__()
@@ -166,14 +166,14 @@ class _Positions(nn.Module):
 
 
 class _Attention(MultiHeadAttention):
-    """Always uses torch's attention, because the fastest choice here may not be so elsewhere."""
+    """Attention that always uses torch's function, as what is fastest here may not be elsewhere."""
 
     def _use_unfused(self, queries: Tensor) -> bool:
         return False
 
 
 class _TorchLinear(FusedLinear):
-    """Always uses ``F.linear``, the operator that torch's exporters support."""
+    """A linear layer that always uses ``F.linear``, which torch's exporters support."""
 
     def __call__(self, x: Tensor, relu: bool = False) -> Tensor:
         y = nn.functional.linear(x, *self._weights())
@@ -181,7 +181,7 @@ class _TorchLinear(FusedLinear):
 
 
 def _traceable(model: Transformer) -> Transformer:
-    """Return an equivalent copy that depends neither on sizes nor on this machine."""
+    """Return an equivalent copy whose trace depends neither on input sizes nor on this machine."""
     model = copy.deepcopy(model).float().eval()
     for module in model.modules():
         if isinstance(module, MultiHeadAttention):
@@ -201,7 +201,7 @@ def _fix_positions(embedding: Embedding, length: int) -> None:
 
 
 def _description(trained: TrainedModel, model: Transformer) -> dict[str, Any]:
-    """Return what a program needs besides graphs and tokenizers, for onnx.json."""
+    """Return the content of onnx.json: what a program needs besides graphs and tokenizers."""
     decoding, data, tokenizers = trained.config.decoding, trained.config.data, trained.tokenizers
     sides = {"src": tokenizers.src, "tgt": tokenizers.tgt}
     reserved = {name: side.reserved_ids for name, side in sides.items()}

@@ -1,4 +1,4 @@
-"""Exports a trained model as a directory that transformers reads: MarianMTModel or Pegasus."""
+"""Exports a trained model for transformers, as a MarianMTModel or a Pegasus model."""
 
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from transformer_cli.text.protocol import (
 
 _ARCHITECTURES = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration"}
 _POSITIONS = 2 * LONGEST_SOURCE + 10
-"""Rows of the sinusoids: the longest output, with the usual settings."""
+"""The number of positions: the length of the longest output with the default settings."""
 _SPECIAL_IDS = {
     "bos_token_id": BOS_ID,
     "eos_token_id": EOS_ID,
@@ -75,7 +75,7 @@ def write_transformers(run: RunDirectory, trained: TrainedModel, directory: Path
 
 
 def check_transformers(config: Config, tokenizers: Tokenizers) -> None:
-    """Raise a UsageError for tokenizers and embeddings that transformers does not have."""
+    """Raise UsageError if transformers does not support the tokenizers or the embeddings."""
     model, sides = config.model, (tokenizers.src, tokenizers.tgt)
     obstacles = {
         **{
@@ -129,7 +129,7 @@ def _model_config(config: Config, tokenizers: Tokenizers) -> dict[str, Any]:
 
 
 def _generation_config(config: Config, beam_options: dict[str, Any]) -> dict[str, Any]:
-    """Return the content of generation_config.json, which has the defaults of ``generate``."""
+    """Return the content of generation_config.json: the defaults of transformers' ``generate``."""
     decoding = config.decoding
     longest = int(config.training.max_length * decoding.max_length_ratio) + 10
     return {
@@ -144,7 +144,7 @@ def _generation_config(config: Config, beam_options: dict[str, Any]) -> dict[str
 
 
 def _write_tokenizers(config: Config, tokenizers: Tokenizers, directory: Path) -> None:
-    """Write the files of MarianTokenizer."""
+    """Write the files that transformers' MarianTokenizer reads."""
     sides = {"source": tokenizers.src, "target": tokenizers.tgt}
     for name, side in sides.items():
         assert side.sentencepiece_model is not None, "check_transformers"
@@ -171,5 +171,5 @@ def _write_tokenizers(config: Config, tokenizers: Tokenizers, directory: Path) -
 
 
 def _vocabulary(tokenizer: Tokenizer) -> dict[str, int]:
-    """Return ids by token; if two tokens look alike, the last one counts."""
+    """Return a dict from tokens to ids; if two tokens are spelled alike, it has the last one."""
     return {tokenizer.token(number): number for number in range(tokenizer.size)}

@@ -1,7 +1,7 @@
-"""Converts a file of ``torch.save`` to safetensors, in its own process.
+"""Converts a file from ``torch.save`` to safetensors, in a process of its own.
 
 ``torch.load`` with ``weights_only`` runs no code from the file, but even a small file can make it
-take any amount of memory and time. This process limits both, and an error ends only this process.
+use any amount of memory and time. This process limits both; an error ends only this process.
 """
 
 import pickle
@@ -20,7 +20,7 @@ _NAME = re.compile(r"GLOBAL ([\w.]+)")
 
 
 def main() -> None:
-    """Read a file from stdin and write OUT with at most MAX_BYTES more memory; print any error."""
+    """Convert stdin to the file OUT, using at most MAX_BYTES more memory; print any error."""
     out, max_bytes = sys.argv[1], int(sys.argv[2])
     if sys.platform != "win32":  # Windows has no such limits
         limit(max_bytes)
@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def limit(max_bytes: int) -> None:
-    """Limit additional memory, CPU time, and the size of the output file."""
+    """Limit this process's additional memory and output file to ``max_bytes``, and its CPU time."""
     import resource
 
     address_space = psutil.Process().memory_info().vms + max_bytes
@@ -51,7 +51,7 @@ def limit(max_bytes: int) -> None:
 
 
 def describe(error: Exception) -> str:
-    """Return the problem with the file, in one line."""
+    """Return one line that says what is wrong with the file."""
     reason = " ".join(str(error).split())
     if isinstance(error, MemoryError) or "allocate memory" in reason:
         return TOO_MUCH

@@ -1,4 +1,4 @@
-"""Converts weights between transformers' names and ours; reads and checks files of weights.
+"""Converts weights between transformers' names and ours; reads and checks weight files.
 
 MarianMTModel and PegasusForConditionalGeneration have the same parts as our model. They differ from
 it and from each other in these points:
@@ -7,7 +7,7 @@ it and from each other in these points:
 - In both, the first half of a position's vector has all sines and the second half all cosines. In
   the paper and here, they alternate. So all weights that read or write the residual stream are
   permuted along d_model, which changes logits only by rounding.
-- The output layer's bias is called ``final_logits_bias``, and is a row.
+- The output layer's bias is called ``final_logits_bias`` and has the shape (1, ids).
 """
 
 import subprocess
@@ -60,7 +60,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 def to_transformers(weights: Mapping[str, Tensor], config: ModelConfig) -> dict[str, Tensor]:
-    """Return the weights of ``weights_of`` by transformers' names, with tied ones only once."""
+    """Return weights from ``weights_of`` under transformers' names; tied ones occur only once."""
     # Even columns first: sines, then cosines.
     order = torch.arange(config.d_model).view(-1, 2).T.flatten()
     named = {theirs: _permute(weights[ours], axes, order) for ours, theirs, axes in _pairs(config)}
@@ -72,10 +72,10 @@ def to_transformers(weights: Mapping[str, Tensor], config: ModelConfig) -> dict[
 
 
 def from_transformers(tensors: Mapping[str, Tensor], config: ModelConfig) -> dict[str, Tensor]:
-    """Return transformers' weights by our names, with tied ones only once.
+    """Return weights from transformers under our names; tied ones occur only once.
 
-    A missing ``final_logits_bias`` counts as zero, and missing embeddings as the shared one. A
-    KeyError names any other missing tensor.
+    If ``final_logits_bias`` is missing, it is zero; if an embedding is missing, the shared one is
+    used. A KeyError names any other missing tensor.
     """
     order = torch.arange(config.d_model).view(2, -1).T.flatten()  # alternates sines and cosines
     weights = {
@@ -93,7 +93,7 @@ def from_transformers(tensors: Mapping[str, Tensor], config: ModelConfig) -> dic
 def take_rows(
     weights: Mapping[str, Tensor], src_rows: Sequence[int], tgt_rows: Sequence[int]
 ) -> dict[str, Tensor]:
-    """Return our weights with other ids: row n of a table is row ``src_rows[n]`` of the old one."""
+    """Return our weights with new ids: id n gets the old row ``src_rows[n]`` or ``tgt_rows[n]``."""
     rows = {_SRC: src_rows, _TGT: tgt_rows, _OUTPUT: tgt_rows, _BIAS: tgt_rows}
     return {
         name: weight.index_select(0, torch.tensor(rows[name])) if name in rows else weight
@@ -102,7 +102,7 @@ def take_rows(
 
 
 def find_embedding(tensors: Mapping[str, Tensor], name: str) -> Tensor:
-    """Return the tensor of one of our three embeddings, under its own name or the shared name."""
+    """Return the tensor of our embedding ``name``, stored under its own name or as a shared one."""
     own = tensors.get(EMBEDDINGS[name])
     if own is None and name == _OUTPUT:
         own = tensors.get(EMBEDDINGS[_TGT])
@@ -110,7 +110,7 @@ def find_embedding(tensors: Mapping[str, Tensor], name: str) -> Tensor:
 
 
 def find_tying(tensors: Mapping[str, Tensor]) -> Literal["none", "output", "all"]:
-    """Return which embeddings are equal, regardless of their names in the file."""
+    """Return which embeddings have equal values, regardless of their names in the file."""
     src, tgt, output = (find_embedding(tensors, name) for name in (_SRC, _TGT, _OUTPUT))
     if not torch.equal(tgt, output):
         return "none"
@@ -118,7 +118,7 @@ def find_tying(tensors: Mapping[str, Tensor]) -> Literal["none", "output", "all"
 
 
 def _pairs(config: ModelConfig) -> Iterator[tuple[str, str, Axes]]:
-    """Yield (our name, theirs, axes along d_model) for all tensors but embeddings and output."""
+    """Yield (our name, their name, axes of d_model) for all tensors but embeddings and output."""
     self_attention = {"self_attention": "self_attn"}
     attentions = {**self_attention, "cross_attention": "encoder_attn"}
     for stack, layers, parts in (
@@ -146,7 +146,7 @@ def _sublayers(
 
 
 def _layer(ours: str, theirs: str, writes_stream: bool = True) -> Iterator[tuple[str, str, Axes]]:
-    """Yield a norm, or a layer of shape (out, in) that reads or writes the residual stream."""
+    """Yield entries for a norm, or an (out, in) layer that reads or writes the residual stream."""
     yield f"{ours}.weight", f"{theirs}.weight", (0,) if writes_stream else (1,)
     yield f"{ours}.bias", f"{theirs}.bias", (0,) if writes_stream else ()
 
@@ -163,7 +163,7 @@ def _permute(tensor: Tensor, axes: Axes, order: Tensor) -> Tensor:
 def read_tensors(
     files: ModelFiles, form: ModelForm, log: Callable[[str], object]
 ) -> dict[str, Tensor]:
-    """Read and check a model's tensors, in float32; ``log`` gets a note about a PyTorch file."""
+    """Read and check a model's tensors, in float32; ``log`` gets a note if PyTorch saved them."""
     shapes = _find_shapes(form)
     # Refuse a file larger than any such model before it takes memory.
     max_size = 8 * sum(map(prod, shapes.values())) + _MAX_REST
@@ -192,7 +192,7 @@ def read_tensors(
 
 
 def _find_shapes(form: ModelForm) -> Shapes:
-    """Return the shapes of all tensors that a model of this form may have, except positions."""
+    """Return the shapes of all tensors, except positions, that a model of this form may have."""
     model = build_shapes(form.model, form.src_size, form.tgt_size, form.pad_id)
     with torch.device("meta"):
         named = to_transformers(weights_of(model), form.model)
@@ -201,7 +201,7 @@ def _find_shapes(form: ModelForm) -> Shapes:
 
 
 def _convert(files: ModelFiles, max_size: int) -> bytes:
-    """Convert a file from torch.save to safetensors in another process; return its bytes."""
+    """Convert a file from torch.save to safetensors in another process; return the new bytes."""
     with (
         tempfile.TemporaryFile() as file,
         tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory,

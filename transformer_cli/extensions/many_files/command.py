@@ -1,6 +1,6 @@
-"""How ``translate`` handles many files: each is a task for this process or a cluster's workers.
+"""How ``translate`` handles many files: each is a task for this process or for a cluster.
 
-A worker keeps its model loaded, and returns what to record and report.
+A worker keeps its model loaded. It returns what the main process should record and report.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -40,7 +40,7 @@ Options = TypeVar("Options", bound=CommandOptions | ExtraOptions)
 
 @dataclass(frozen=True)
 class Task:
-    """A file to translate."""
+    """The task of translating one file."""
 
     options: TranslateOptions  # for this file, with absolute paths
     settings: dict[str, str]  # the translator's, as ``describe_translator`` returns them
@@ -50,7 +50,7 @@ class Task:
 
 @runtime_checkable
 class WholeFormat(Protocol):
-    """A kind of input that is not made of rows, and that translates whole files by itself."""
+    """An input format that does not consist of rows, but translates whole files itself."""
 
     def translate_one(
         self,
@@ -59,15 +59,15 @@ class WholeFormat(Protocol):
         watcher: Watcher,
         check_unchanged: Callable[[], None],
     ) -> tuple[str, int, tuple[str, ...]]:
-        """Translate one file; return the translation's SHA-256, its number of lines, and messages.
+        """Translate a file; return the translation's SHA-256, the number of lines, and messages.
 
-        Call ``check_unchanged`` before the translation appears.
+        Implementations must call ``check_unchanged`` just before they put the translation in place.
         """
 
 
 @dataclass(frozen=True)
 class Result:
-    """The outcome of a task."""
+    """The result of a task."""
 
     output: Path
     state: FileState | None = None  # None: it failed
@@ -80,7 +80,7 @@ class Result:
 
 
 class ManyFiles(InputFormat):
-    """Translates each file of a directory or pattern."""
+    """The input format for a directory or a pattern, each of whose files is translated."""
 
     def translate(self, given: TranslateOptions) -> None:
         inputs = find_inputs(given.input_)
@@ -115,7 +115,7 @@ class ManyFiles(InputFormat):
 
 
 def _check(given: TranslateOptions, inputs: Sequence[Path]) -> list[InputFormat]:
-    """Check, before long work, that the options fit these files; return their formats."""
+    """Return the format of each file; raise UsageError early if the options do not suit a file."""
     for problem in given.extra(ManyFilesOptions).find_problems(given):
         raise UsageError(f"translate: {problem}")
     check_outside_runs(given.output / "file", "-o", given.models)
@@ -141,13 +141,13 @@ def _check(given: TranslateOptions, inputs: Sequence[Path]) -> list[InputFormat]
 
 
 def _output_name(form: InputFormat, path: Path) -> str:
-    """Return the filename of a file's translation."""
+    """Return the filename for the translation of a file."""
     named = getattr(form, "output_name", None)
     return str(named(path)) if named else path.name
 
 
 def _describe_all(given: TranslateOptions) -> dict[str, str]:
-    """Return the options that all translations depend on, by name."""
+    """Return a dict of the options that affect all translations, by name."""
     of_all: dict[str, str] = {"errors": given.errors}
     for each in given.extras:
         of_all |= each.fingerprint()
@@ -155,7 +155,7 @@ def _describe_all(given: TranslateOptions) -> dict[str, str]:
 
 
 def _with_absolute_paths(options: TranslateOptions) -> TranslateOptions:
-    """Return the options with absolute paths, because a worker has another working directory."""
+    """Return options with absolute paths, as workers have other working directories."""
     checkpoint = options.checkpoint
     is_name = (RunDirectory(options.run).checkpoints / checkpoint).is_dir()
     if checkpoint not in ("best", "last", "average") and not is_name:
@@ -165,7 +165,7 @@ def _with_absolute_paths(options: TranslateOptions) -> TranslateOptions:
 
 
 def _absolute(options: Options) -> Options:
-    """Return options with all paths made absolute."""
+    """Return a copy of the options in which all paths are absolute."""
     changes: dict[str, Any] = {}
     for each in fields(options):
         value = getattr(options, each.name)
@@ -177,7 +177,7 @@ def _absolute(options: Options) -> Options:
 
 
 def _translate_all(tasks: Sequence[Task], executor: Executor, directory: OutputDirectory) -> None:
-    """Run the tasks, record the complete ones, and report the messages about each file."""
+    """Run the tasks, record those that are complete, and log the messages about each file."""
     done = known = failed = 0
 
     def count() -> str:
@@ -208,7 +208,7 @@ def _translate_all(tasks: Sequence[Task], executor: Executor, directory: OutputD
 
 
 def _run(executor: Executor, tasks: Sequence[Task], watcher: Watcher) -> Iterator[Result]:
-    """Yield results as they come; tasks that run elsewhere report progress by whole files."""
+    """Yield results as they arrive; tasks on workers report progress only after each file."""
     waiting: dict[Future[Result], TranslateOptions] = {}
     for task in tasks:
         if not task.is_shared:
@@ -229,17 +229,17 @@ def _run(executor: Executor, tasks: Sequence[Task], watcher: Watcher) -> Iterato
 
 _lock = Lock()  # a model translates one file at a time, even if a worker has several threads
 _loaded: tuple[str, TextTranslator[SearchEngine]] | None = None
-"""The translator that this process keeps, and the options it was loaded with."""
+"""The translator that this process keeps, after the options with which it was loaded."""
 
 
 def describe_translator(options: TranslateOptions) -> dict[str, str]:
-    """Reload a translator; return, by name, the settings that decide its translations."""
+    """Load the translator again; return a dict of the settings that affect its translations."""
     with _lock:
         return _load(options).settings_fingerprint
 
 
 def translate_file(task: Task, watcher: Watcher = NOBODY) -> Result:
-    """Translate a file; return its errors as a result too."""
+    """Translate a file; if its input is at fault, return the error in the result."""
     with _lock:
         translator = _find_translator(task)
         try:
@@ -249,7 +249,7 @@ def translate_file(task: Task, watcher: Watcher = NOBODY) -> Result:
 
 
 def _find_translator(task: Task) -> TextTranslator[SearchEngine]:
-    """Return the loaded translator if it is the right one; load it otherwise."""
+    """Return the loaded translator if it suits the task; otherwise, load the one that does."""
     if _loaded is not None:
         key, translator = _loaded
         if key == _key(task.options) and translator.settings_fingerprint == task.settings:
@@ -309,7 +309,7 @@ def _write(
     watcher: Watcher,
     check_unchanged: Callable[[], None],
 ) -> tuple[str, int, tuple[str, ...]]:
-    """Write the translation of a file; see ``WholeFormat``."""
+    """Write the translation of a file; return the same as ``WholeFormat.translate_one``."""
     options = task.options
     form = open_format(options)
     if isinstance(form, WholeFormat):
@@ -332,10 +332,10 @@ def _write(
 
 @contextmanager
 def _shared_file(path: Path) -> Iterator[Output]:
-    """Write ``path``, which others may write at the same time with the same bytes.
+    """Open a file that replaces ``path`` once written; others may write the same bytes meanwhile.
 
-    A worker that was given up may continue on another machine. So each worker writes its own file,
-    and the last to rename it wins. There is nothing to resume.
+    A worker that counts as lost may still be running. So each worker writes a file of its own, and
+    the last one to rename its file wins. Partial files are not resumed.
     """
     with whole_file(path, is_named=True) as temporary, FileIO(temporary, "w+") as file:
         output = Output(file, temporary, compressor(path))

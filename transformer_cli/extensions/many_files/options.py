@@ -1,4 +1,4 @@
-"""Many files as an input of `translate`: a directory, or a pattern of names."""
+"""Many files as the input of `translate`: a directory, or a pattern for filenames."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ManyFilesOptions(InputOptions):
-    """Translation of many files into a directory.
+    """The options for translating many files into a directory.
 
-    Options of other extensions check each file with ``check``, or with ``check_one`` if they have
-    it.
+    For each file, options of other extensions are checked with their ``check_one`` or, if they have
+    none, with their ``check``.
     """
 
     heading = "Options"
@@ -32,7 +32,7 @@ class ManyFilesOptions(InputOptions):
         return path.is_dir() or (has_wildcards and not is_url(path) and not path.exists())
 
     def find_problems(self, given: TranslateOptions) -> Iterator[str]:
-        """Yield the problems of options that are for one file."""
+        """Yield a problem for each given option that only works with one file."""
         of_one = "is for one file, but -i names many files; leave it out"
         for name, _ in given.marked("writes"):
             yield f"{name} {of_one}"

@@ -1,7 +1,7 @@
-"""A directory of translations, one for each input file, and its record.
+"""An output directory with one translation per input file, and with a record of them.
 
-The record holds what all translations depend on, and for each file the checksums of its input and
-its translation. It is written before the first translation. This module also finds the inputs.
+The record contains the settings that affect all translations and, for each file, the checksums of
+input and translation. It is written before the first translation. This module also finds inputs.
 """
 
 import os
@@ -27,7 +27,7 @@ _MAX_RECORD_BYTES = 1 << 28  # about 700,000 files; the directory belongs to the
 
 
 class FileState(BaseModel):
-    """The state of an input and its translation when the translation was finished."""
+    """Checksums of an input and of its translation, from when the translation was finished."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -36,7 +36,7 @@ class FileState(BaseModel):
 
 
 def find_inputs(given: Path) -> list[Path]:
-    """Return the files in a directory or matching a pattern; raise UsageError if there are none."""
+    """Return the files that are in a directory or match a pattern; raise UsageError if none are."""
     if given.is_dir():
         problem, paths = "is a directory without files; name another one", list(given.iterdir())
     else:
@@ -53,7 +53,7 @@ def find_inputs(given: Path) -> list[Path]:
 
 
 def check_directory(path: Path, inputs: Collection[Path]) -> None:
-    """Check, before long work, that translations of these files can be written into ``path``."""
+    """Raise UsageError if translations of these files cannot be written into directory ``path``."""
     if str(path) == "-":
         raise UsageError("-i names many files; name a directory for their translations with -o")
     # A worker's process ID may have more digits, and its host a longer name.
@@ -81,21 +81,21 @@ class _Record(BaseModel):
 
     settings: dict[str, str]
     files: dict[str, FileState | None] = {}
-    """By the name of a translation. None: it was started, and may be complete or missing."""
+    """Maps a translation's filename to its state; None: started, but perhaps not complete."""
 
 
 class OutputDirectory:
-    """A directory that this process has locked; ``open_directory`` creates it."""
+    """An output directory that this process has locked; use ``open_directory`` to create one."""
 
     def __init__(self, path: Path, record: _Record) -> None:
         self._path, self._record = path, record
         self._write_at = 0.0
 
     def begin(self, output: Path) -> FileState | None:
-        """Record that a translation is starting, and return the record of an earlier one.
+        """Record that a translation is starting; return the state of an earlier one, or None.
 
         Raises:
-            UsageError: another program has put a file there.
+            UsageError: ``output`` exists, but has no entry in the record.
         """
         files = self._record.files
         if output.name not in files and output.exists():
@@ -118,9 +118,9 @@ class OutputDirectory:
         self._write_at = end + max(_SECONDS_BETWEEN_WRITES, (end - begin) / _MAX_WRITING)
 
     def remove_leftovers(self) -> None:
-        """Remove the partial files of lost workers, and those of complete translations.
+        """Remove partial files that lost workers left, and those of complete translations.
 
-        If a lost worker continues, it finds no file to rename.
+        If a lost worker continues after all, it finds no file to rename.
         """
         remove_leftovers(self._path, ours=["*"])
         whole = [name for name, state in self._record.files.items() if state]
@@ -134,11 +134,11 @@ class OutputDirectory:
 def open_directory(path: Path, settings: Mapping[str, str]) -> Iterator[OutputDirectory]:
     """Open a directory of translations for this process alone; create it if it does not exist.
 
-    ``settings`` has, by name, everything that all translations depend on besides their inputs.
+    ``settings`` contains, by name, everything besides the inputs that affects the translations.
 
     Raises:
-        UsageError: the existing translations have other settings, or no record of them.
-        RunError: another process works there, or the directory cannot be written.
+        UsageError: the existing translations have other settings, or the record is damaged.
+        RunError: another process is using the directory, or it cannot be written.
     """
     with lock_directory(path):
         directory = OutputDirectory(path, _read_record(path, settings))
@@ -151,7 +151,7 @@ def open_directory(path: Path, settings: Mapping[str, str]) -> Iterator[OutputDi
 
 
 def _read_record(path: Path, settings: Mapping[str, str]) -> _Record:
-    """Return the record of a directory, or a new one."""
+    """Return the record in a directory, or a new one if there is none."""
     file = path / RECORD
     if not file.exists():
         return _Record(settings=dict(settings))

@@ -1,4 +1,4 @@
-"""A translator that writes JSON lines: each line's best translations, with their scores."""
+"""A translator that writes the best translations of each line and their scores, as JSON lines."""
 
 import json
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from transformer_cli.inference.translator import TextTranslator
 
 
 class ScoringTranslator(TextTranslator[Any]):
-    """A translator that writes translations with their scores."""
+    """A translator that writes each line's translations with their scores, as JSON."""
 
     def to_line(self, number: int, line: str, found: Sequence[Translation]) -> str:
         """Return the translations of a line as one JSON object."""

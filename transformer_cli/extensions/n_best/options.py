@@ -1,4 +1,4 @@
-"""Options of ``translate`` that write several translations of a line, or their scores."""
+"""Options of ``translate`` for writing several translations per line, and their scores."""
 
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
@@ -12,7 +12,7 @@ _MARKS = ("lines", "scores", ".jsonl")
 
 @dataclass(frozen=True)
 class ScoreOptions(ExtraOptions):
-    """How many translations of a line to write with their scores, as JSON."""
+    """The options for how many translations per line to write with their scores, as JSON."""
 
     heading = "Search"
     n_best: Annotated[
@@ -31,11 +31,11 @@ class ScoreOptions(ExtraOptions):
 
     @property
     def count(self) -> int | None:
-        """Number of translations to write; None: one without its score."""
+        """Number of translations per line; None: write one translation, without its score."""
         return self.n_best or (1 if self.scores else None)
 
     def check(self, given: Any) -> None:
-        """Raise a UsageError if the given beam is too small for the number of translations."""
+        """Raise UsageError if --beam-size is given and is smaller than --n-best."""
         n_best, beam_size = self.n_best, given.beam_size
         if n_best is not None and beam_size is not None and n_best > beam_size:
             raise UsageError(
@@ -44,11 +44,11 @@ class ScoreOptions(ExtraOptions):
             )
 
     def fingerprint(self) -> dict[str, str]:
-        """Return the settings that decide the output; --scores writes the same as --n-best 1."""
+        """Return the settings that affect the output; --scores counts as --n-best 1."""
         return ExtraOptions.fingerprint(replace(self, n_best=self.count, scores=False))
 
     def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
-        """Return a translator that finds and writes that many translations."""
+        """Return a translator that finds and writes ``count`` translations per line."""
         if self.count is None:
             return translator
         from transformer_cli.extensions.n_best.json_lines import ScoringTranslator

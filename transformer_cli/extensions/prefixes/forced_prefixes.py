@@ -1,4 +1,4 @@
-"""Translations that begin with given prefixes."""
+"""Forces translations to begin with given prefixes."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,17 +21,17 @@ from transformer_cli.text.protocol import Tokenizer
 Translator = TypeVar("Translator", bound=TextTranslator[Any])
 
 NOT_FORCED = -1
-"""Right padding of prefixes: no token is forced there."""
+"""The padding on the right of prefixes; no token is forced at its positions."""
 
 
 class PrefixedText(str):
-    """A line to translate, together with the prefix of its translation."""
+    """A line to translate, together with the prefix that its translation should begin with."""
 
     prefix: str
     number: int  # the line's number, for messages
 
     def __new__(cls, text: str, prefix: str, number: int) -> "PrefixedText":
-        """Add a prefix to a line; an empty one forces nothing."""
+        """Create a line with a prefix; an empty prefix forces nothing."""
         made = super().__new__(cls, text)
         made.prefix, made.number = prefix.strip(), number
         return made
@@ -39,20 +39,20 @@ class PrefixedText(str):
 
 @dataclass(frozen=True)
 class PrefixedLine(EncodedLine):
-    """A line with its prefix, and with the ids that the first piece's outputs begin with."""
+    """An encoded line with its prefix, and the ids that its first piece's outputs begin with."""
 
     prefix: str = ""
     prefix_ids: list[int] = field(default_factory=list)
 
 
 AddPrefixes = Callable[[Iterable[Sequence[str]], int], Iterable[Sequence[str]]]
-"""Turns the lines of chunks into ``PrefixedText``, given the number of the first line."""
+"""A function (chunks, number of the first line) that turns each line into a ``PrefixedText``."""
 
 
 def with_prefixes(translator: Translator, add_prefixes: AddPrefixes | None = None) -> Translator:
-    """Return a translator that forces the prefixes of lines that are ``PrefixedText``.
+    """Return a copy of a translator that forces the prefix of each line that is a ``PrefixedText``.
 
-    ``add_prefixes`` adds prefixes to the lines given to ``translate_chunks``.
+    If ``add_prefixes`` is given, ``translate_chunks`` applies it to its lines first.
     """
     if add_prefixes is None:
         return translator.extended_by(_ForcingTranslator)
@@ -60,15 +60,15 @@ def with_prefixes(translator: Translator, add_prefixes: AddPrefixes | None = Non
 
 
 class _ForcingTranslator(TextTranslator[Any]):
-    """A translator that forces prefixes."""
+    """A translator that forces the prefixes of lines that have one."""
 
     def is_copied(self, text: str) -> bool:
-        """Return whether a line is its own translation; a line with a prefix is not."""
+        """Return whether a line is its own translation; one with a prefix is not, unless blank."""
         has_prefix = isinstance(text, PrefixedText) and text.prefix
         return is_blank(text) if has_prefix else super().is_copied(text)
 
     def encode_line(self, text: str) -> EncodedLine:
-        """Encode a line and its prefix; raise InputError if they exceed the model's positions."""
+        """Encode a line and its prefix; raise InputError if the prefix has too many tokens."""
         line = super().encode_line(text)
         if line.is_copied or not isinstance(text, PrefixedText) or not text.prefix:
             return line
@@ -84,7 +84,7 @@ class _ForcingTranslator(TextTranslator[Any]):
     def plan_search(
         self, pieces: Sequence[tuple[EncodedLine, int]], with_scores: bool
     ) -> tuple[list[int], SearchOptions]:
-        """Force each line's prefix on its first piece."""
+        """Plan a search that forces each line's prefix on the line's first piece."""
         limits, options = super().plan_search(pieces, with_scores)
         starts: list[list[int]] = [
             line.prefix_ids if isinstance(line, PrefixedLine) and number == 0 else []
@@ -101,7 +101,7 @@ class _ForcingTranslator(TextTranslator[Any]):
     def piece_texts(
         self, line: EncodedLine, pieces: Pieces, tokens: Sequence[str]
     ) -> Iterator[str]:
-        """Yield the texts of a translation; it begins with the prefix as the user wrote it."""
+        """Yield the texts of a translation's pieces; the first begins with the prefix as given."""
         texts = super().piece_texts(line, pieces, tokens)
         if pieces and isinstance(line, PrefixedLine):
             next(texts)
@@ -110,7 +110,7 @@ class _ForcingTranslator(TextTranslator[Any]):
 
 
 class _PairingTranslator(_ForcingTranslator):
-    """A translator that also reads the prefix of each line."""
+    """A translator that forces prefixes, and gets each line's prefix from ``add_prefixes``."""
 
     add_prefixes: ClassVar[AddPrefixes]
 
@@ -122,7 +122,7 @@ class _PairingTranslator(_ForcingTranslator):
         reads_ahead: bool = False,
         watcher: Watcher = NOBODY,
     ) -> Iterator[list[list[Translation]]]:
-        """Translate chunks of lines, each line with its prefix."""
+        """Translate chunks of lines after adding a prefix to each line."""
         prefixed = type(self).add_prefixes(chunks, first_line)
         if reads_ahead:  # find superfluous prefixes of a short text before writing anything
             prefixed = (chunk for chunk, _ in pairwise(chain(prefixed, [()])))
@@ -144,7 +144,7 @@ def _continue_prefix(
 
 @dataclass(frozen=True)
 class ForcedPrefixes(Constraint):
-    """The ids that each source's outputs begin with; only prefixes may contain banned tokens.
+    """A constraint that begins outputs with prefixes; only prefixes may contain banned tokens.
 
     Forced tokens count in lengths and log-probabilities. No prefix contains EOS.
     """
@@ -153,7 +153,7 @@ class ForcedPrefixes(Constraint):
     banned_ids: tuple[int, ...] = ()
 
     def of_batch(self, places: Sequence[int], device: Any) -> Callable[[Any, Any, Any], object]:
-        """Return a function that keeps a row's forced token, else all tokens not banned."""
+        """Return a function that allows a row's forced token only, or else all but banned ones."""
         forced = pad([self.prefixes[place] for place in places], NOT_FORCED).to(device)
         banned = torch.tensor(self.banned_ids, dtype=torch.int64, device=device)
         return partial(_leave_forced, forced, banned)

@@ -23,7 +23,7 @@ _NAME = "--prefix-file"
 
 @dataclass(frozen=True)
 class PrefixOptions(ExtraOptions):
-    """The prefixes that translations begin with."""
+    """The option for a file of prefixes that translations must begin with."""
 
     heading = "Input and output"
     prefix_file: Annotated[
@@ -36,7 +36,7 @@ class PrefixOptions(ExtraOptions):
     ] = None
 
     def check(self, given: Any) -> None:
-        """Raise a UsageError if lines and prefixes are both standard input."""
+        """Raise UsageError if the lines and the prefixes would both come from standard input."""
         if str(given.input_) == str(self.prefix_file) == "-":
             raise UsageError(f"translate: -i and {_NAME} are both standard input; name a file")
         if self.prefix_file is not None and not _is_stream(self.prefix_file):
@@ -44,12 +44,12 @@ class PrefixOptions(ExtraOptions):
                 pass  # the file may be missing
 
     def check_one(self, given: Any) -> None:
-        """Raise a UsageError because prefixes are for one file, not many."""
+        """Raise UsageError if the option is given, because it does not work with many files."""
         if self.prefix_file is not None:
             raise UsageError(f"translate: {_NAME} is for one file, but -i names many; leave it out")
 
     def fingerprint(self) -> dict[str, str]:
-        """Return the prefixes' checksum, if the file can be read again."""
+        """Return the checksum of the prefixes, unless they come from a stream."""
         path = self.prefix_file
         return {"prefixes": files.sha256(path)} if path and not _is_stream(path) else {}
 
@@ -64,9 +64,9 @@ class PrefixOptions(ExtraOptions):
 def _add_prefixes(
     path: Path, errors: DecodingErrors, chunks: Iterable[Sequence[str]], first_line: int
 ) -> Iterator[Sequence[str]]:
-    """Yield chunks of lines with their prefixes; raise InputError if the numbers differ.
+    """Yield chunks of lines with prefixes; raise InputError if there are more of one or the other.
 
-    The first line of the chunks is line ``first_line`` of the input.
+    The first line in ``chunks`` is number ``first_line`` of the input.
     """
     name, advice = str(path), "give one line per input line, which may be empty"
     with translation.open_input(path, _NAME) as raw:

@@ -1,6 +1,6 @@
 """The interface for Python programs and notebooks: ``from transformer_cli import Translator``.
 
-It is small so that it can stay stable; everything else may change in any version.
+It is small so that it can stay stable; all other code may change in any version.
 """
 
 import ctypes
@@ -38,9 +38,9 @@ from transformer_cli.runs.directory import RunDirectory
 class Translator:
     """A trained model that translates; create one with ``Translator.load``.
 
-    Several threads may share one; they take turns. Forked processes may use it on a CPU; there,
-    torch then has one thread, and other engines read the model again before their first
-    translation.
+    Several threads may share a translator; they take turns. A forked process may use it on a CPU.
+    In such a process, torch has one thread, and other engines read the model again before their
+    first translation.
     """
 
     def __init__(self, run: RunDirectory, checkpoint: str, options: ComputeOptions) -> None:
@@ -110,7 +110,7 @@ class Translator:
 
     @property
     def tgt_lang(self) -> str:
-        """Target language."""
+        """Target language, for example 'en'."""
         return self._config.data.tgt_lang
 
     def translate(
@@ -133,9 +133,9 @@ class Translator:
             tag: a tag to put before each line, as in the training data; None: no tag.
             length_penalty: 0 to 100; a higher value prefers longer translations. None: the run's
                 setting.
-            prefixes: text that each line's translation begins with, verbatim; an empty prefix
-                forces nothing.
-            search: further search settings, which are options of the command ``translate``.
+            prefixes: for each line, text that its translation begins with, verbatim; an empty
+                prefix forces nothing.
+            search: other search settings, named like the options of the command ``translate``.
 
         Returns:
             One translation per line, in the same order. A blank line gives an empty translation; a
@@ -173,9 +173,9 @@ class Translator:
     ) -> list[list[Translation]]:
         """Return up to ``n_best`` translations of each line, with their scores.
 
-        The beam is widened to hold them; if you give ``beam_size``, it must be large enough. With
-        ``alignments``, the best translation of each line is aligned to it, word by word. Everything
-        else is as in ``translate``.
+        The beam is widened to ``n_best``; if you give ``beam_size``, it must not be smaller. With
+        ``alignments``, translations are aligned with their lines, word by word. Everything else is
+        as in ``translate``.
 
         Returns:
             One list per line, in the same order, with the best translation first; for a blank line,
@@ -209,7 +209,7 @@ class Translator:
         tag: str | None,
         prefixes: Iterable[str] | None,
     ) -> list[list[Translation]]:
-        """Check a method's arguments, and translate; with ``n_best`` None, compute no scores."""
+        """Check the arguments of ``method`` and translate; ``n_best`` None computes no scores."""
         if unknown := [name for name in search if name not in DecodingConfig.options()]:
             problem = f"got an unexpected keyword argument '{unknown[0]}'"
             raise TypeError(f"Translator.{method}() {problem}")
@@ -258,7 +258,7 @@ class Translator:
             return translator.translate_lines(texts, n_best)
 
     def _choose(self, prefers_torch: bool, search: Mapping[str, Any]) -> str:
-        """Return the name of the engine for a call: torch if one of its settings needs it."""
+        """Return the name of the engine for a call; it is torch if one of the settings needs it."""
         given = [name for name in DecodingConfig.options() if search.get(name) is not None]
         engines = [self._engines[name, prefers_torch] for name in ("", *given)]
         return "torch" if "torch" in engines else engines[0]
@@ -294,7 +294,7 @@ class Translator:
 
 _LOADED: WeakSet[Translator] = WeakSet()
 _FORKED: list[bool] = []
-"""Has an item in a process that was forked from one with torch, whose threads stay there."""
+"""Not empty in a process forked from one with torch, whose threads stay in the parent."""
 
 
 def _leave_all_to_parent() -> None:

@@ -17,17 +17,17 @@ from transformer_cli.text.protocol import BOS_ID, EOS_ID
 class AttentionMaps:
     """The attention weights of one line and its translation, in float32 on the CPU.
 
-    Row i of a target is the step that wrote ``tgt_tokens[i]``. Each row's weights sum to 1, apart
-    from rounding.
+    In ``decoder`` and ``cross``, row i is the step that wrote ``tgt_tokens[i]``. The weights in
+    each row sum to 1, apart from rounding.
 
     Attributes:
-        src_tokens: tokens in readable form; EOS is the last.
-        tgt_tokens: likewise.
+        src_tokens: the source tokens in readable form; the last one is EOS.
+        tgt_tokens: the target tokens, likewise.
         encoder: self-attention of the source.
         decoder: self-attention of the target: column j is the input of step j, which is
             ``tgt_tokens[j - 1]`` or, for j = 0, the begin mark.
         cross: attention of the target to the source.
-        translation: the target as text.
+        translation: the translation as text.
     """
 
     src_tokens: list[str]
@@ -45,7 +45,7 @@ def compute_attention_maps(
 ) -> AttentionMaps:
     """Translate a line and record the attention weights of one pass over both.
 
-    A source without words is EOS alone.
+    A line without words is encoded as EOS alone.
 
     Raises:
         InputError: the line is too long to translate without splitting it.

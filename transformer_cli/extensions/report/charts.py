@@ -1,4 +1,4 @@
-"""Statistics and charts of a run: curves, and scores by length."""
+"""Statistics and charts of a run: training curves, and scores by sentence length."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ LENGTHS = (1, 6, 11, 16, 21, 31, 41, 61)
 
 @dataclass(frozen=True)
 class LengthBucket:
-    """Sentences of similar length, and their scores by metric."""
+    """A group of sentences of similar length: their number, and their score for each metric."""
 
     label: str
     sentences: int
@@ -36,9 +36,9 @@ def score_by_length(
     references: Sequence[str],
     metrics: Metrics = USUAL,
 ) -> list[LengthBucket]:
-    """Return the scores of each bucket that has sentences, without lowercased metrics.
+    """Return all buckets that contain sentences, scored by all but the lowercased metrics.
 
-    Lengths are in source tokens without EOS; empty sentences count as one token.
+    ``lengths`` are in source tokens without EOS; empty sentences count as one token.
     """
     scored = {name: m for name, m in metrics.by_name().items() if not METRICS[name].needs_case}
     places = np.digitize(np.maximum(1, lengths), LENGTHS) - 1
@@ -73,7 +73,7 @@ class Series(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """A chart for plotly; all values are plain JSON."""
+    """A chart for plotly; all its values can be written as JSON."""
 
     name: str
     title: str
@@ -90,7 +90,7 @@ class Chart(NamedTuple):
 
 
 def make_training_charts(records: Sequence[Record], step: int) -> list[Chart]:
-    """Return charts of metrics.jsonl by step, where there is data; mark ``step``."""
+    """Return the charts of metrics.jsonl over the steps that have data, with ``step`` marked."""
     trained = [record for record in records if record["kind"] == "train"]
     validated = validations(records)
     # There are two colours: for BLEU and lowercased BLEU, or for chrF in scripts without case.
@@ -125,7 +125,7 @@ def make_training_charts(records: Sequence[Record], step: int) -> list[Chart]:
 
 
 def measured_metrics(validated: Sequence[Record]) -> list[Metric]:
-    """Return the metrics that at least one validation has."""
+    """Return the metrics that at least one validation has recorded."""
     return [
         metric
         for metric in METRICS.values()

@@ -1,4 +1,4 @@
-"""Example translations: the best, the worst and random ones, with marked differences."""
+"""Example translations: the best, worst and random ones, with differences marked."""
 
 import random
 import re
@@ -26,7 +26,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class Example:
-    """A translation with its source and reference."""
+    """A translation, with its source sentence and its reference."""
 
     line: int  # in the split, from 1
     chrf: float
@@ -36,7 +36,7 @@ class Example:
 
 
 def choose_examples(text: ParallelText, hypotheses: Sequence[str]) -> dict[str, list[Example]]:
-    """Return the 'worst', the 'best' and some 'random' translations by chrF."""
+    """Return the 'worst' and the 'best' translations, by chrF, and some 'random' ones."""
     scores = sentence_chrf(hypotheses, text.tgt)
 
     def example(n: int) -> Example:
@@ -51,7 +51,7 @@ def choose_sentences(
 ) -> dict[str, list[int]]:
     """Return the indices of the 'worst', 'best' and 'random' sentences.
 
-    Among equally good sentences, longer ones come first because they are harder.
+    If scores are equal, longer sentences come first, because they are harder.
     """
     numbers = range(len(scores))
     from_worst = sorted(numbers, key=lambda n: (scores[n], -len(references[n]), n))
@@ -61,7 +61,7 @@ def choose_sentences(
 
 
 def mark_differences(first: str, second: str) -> tuple[list[Span], list[Span]]:
-    """Return both texts as spans of common and different words (a word diff)."""
+    """Compare two texts word by word; return each as spans of common and of different words."""
     cut = [split_parts(text) for text in (first, second)]
     # Ignore white space; otherwise all texts would have much in common.
     solid = [[n for n, part in enumerate(side) if not part.isspace()] for side in cut]
@@ -89,7 +89,7 @@ def _spans(cut: list[str], common: set[int]) -> list[Span]:
 
 
 def split_parts(text: str) -> list[str]:
-    """Split ``text`` into words, white space and single characters; joined, they give ``text``."""
+    """Split ``text`` into words, white space and other single characters; nothing is lost."""
     return _PART.findall(text)
 
 

@@ -1,4 +1,4 @@
-"""Reads numbers from metrics.jsonl, which users may have edited."""
+"""Reads numbers from the records of metrics.jsonl, which users may have edited."""
 
 import math
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ _MEASURED = (*(name for name, metric in METRICS.items() if not metric.is_thoroug
 
 
 def validations(records: Iterable[Record]) -> list[Record]:
-    """Return the steps and metrics of validations; invalid metrics are None."""
+    """Return a record of the step and the metrics for each validation; invalid metrics are None."""
     return [
         {"step": record["step"], **{key: number(record, key) for key in _MEASURED}}
         for record in records
@@ -20,7 +20,7 @@ def validations(records: Iterable[Record]) -> list[Record]:
 
 
 def number(record: Record, key: str) -> float | None:
-    """Return a record's number; None if it is missing or not finite."""
+    """Return the number under ``key`` in a record; None if it is missing or not finite."""
     value = record.get(key)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None

@@ -1,4 +1,4 @@
-"""Self-contained HTML pages, made from templates, that run only their own scripts."""
+"""Renders templates as self-contained HTML pages, which run only their own scripts."""
 
 import re
 from base64 import b64encode
@@ -14,17 +14,17 @@ _MAX_LENGTH = 500  # characters shown of each side of a rejected pair
 
 
 def plotly_script() -> str:
-    """Return plotly.js as one script; raise MissingExtraError if it or Jinja is not installed."""
+    """Return the script plotly.js; raise MissingExtraError if plotly or Jinja is not installed."""
     import_extra("jinja2", "report", "report")
     return str(import_extra("plotly.offline", "report", "report").get_plotlyjs())
 
 
 def render_page(name: str, plotly: str | None, page_data: dict[str, Any], **values: object) -> str:
-    """Render the template NAME.html with ``values``; its script NAME.js reads ``page_data``.
+    """Render the template NAME.html with ``values``; the script NAME.js reads ``page_data``.
 
-    ``plotly`` is the result of ``plotly_script``; without it, the page has no scripts. Jinja
+    ``plotly`` is the result of ``plotly_script``; if it is None, the page has no scripts. Jinja
     escapes all input, and control characters are made visible. The page's Content-Security-Policy
-    allows only its own two scripts, by their SHA-256, and no requests.
+    allows only its own two scripts, identified by SHA-256, and no requests.
     """
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
@@ -57,7 +57,7 @@ def _template(name: str) -> str:
 
 
 def _make_all_visible(value: Any) -> Any:
-    """Return values for a page, with control characters in all strings as escapes."""
+    """Return a value for a page, with the control characters in all its strings escaped."""
     match value:
         case dict():
             return {_make_all_visible(key): _make_all_visible(item) for key, item in value.items()}
@@ -70,14 +70,14 @@ def _make_all_visible(value: Any) -> Any:
 
 
 def _sentence(text: str) -> Any:
-    """Return a sentence for its own cell, where bidi controls do no harm."""
+    """Return a sentence for a table cell of its own, where bidi controls may stay as they are."""
     from markupsafe import escape
 
     return escape(re.sub(f"[^{OF_LINES}]+", lambda part: make_visible(part[0]), text))
 
 
 def _show_all(line: str) -> str:
-    """Return a line with invisible characters as escapes; cut it if it is long."""
+    """Return a line with all invisible characters escaped; cut it off if it is long."""
     shown = line if len(line) <= _MAX_LENGTH else f"{line[:_MAX_LENGTH]} …"
     return "".join(
         character if character.isprintable() or character.isspace() else ascii(character)[1:-1]

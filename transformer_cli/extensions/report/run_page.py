@@ -1,4 +1,4 @@
-"""The page about a run: scores, curves, example translations and attention."""
+"""The HTML page about a run: scores, curves, example translations and attention."""
 
 import base64
 import random
@@ -45,7 +45,7 @@ def render_run(
     compute: ComputeOptions,
     sentences: Sequence[str],
 ) -> str:
-    """Return the page about a run's translations of a split, with attention for sentences."""
+    """Return the HTML page about a run: translations of a split, and attention of ``sentences``."""
     for sentence in sentences:
         _check_sentence(sentence)
     plotly = plotly_script()  # fail before the long work
@@ -121,7 +121,7 @@ def _check_sentence(sentence: str) -> None:
 
 
 def _open_trained(run: RunDirectory) -> EncodedStore | None:
-    """Return a run's encoded training text, or None if it is missing."""
+    """Open a run's encoded training text; return None if it is missing."""
     stats = read_stats(run.encoded)
     if stats is None:
         return None
@@ -131,7 +131,7 @@ def _open_trained(run: RunDirectory) -> EncodedStore | None:
 def _attend(
     translator: TorchTranslator, text: ParallelText, lengths: Sequence[int]
 ) -> list[dict[str, Any]]:
-    """Return the attention of random sentences, preferably those that fit a screen."""
+    """Return the packed attention of random sentences, preferably of those that fit on a screen."""
     # Longer sentences are translated in parts; a tag takes a token.
     most = min(_MAX_TOKENS, translator.longest_source - 1)
     whole = [number for number, length in enumerate(lengths) if 0 < length <= most]
@@ -144,7 +144,7 @@ def _attend(
 
 
 def pack_sentence(translator: TorchTranslator, sentence: str) -> dict[str, Any]:
-    """Return a sentence's attention by ``pack_attention``; raise InputError if it is too long."""
+    """Compute and pack a sentence's attention; raise InputError if the sentence is too long."""
     tokens = len(translator.tokenizers.encode_source(sentence).ids)
     if tokens > _MAX_TOKENS:
         raise InputError(
@@ -154,7 +154,7 @@ def pack_sentence(translator: TorchTranslator, sentence: str) -> dict[str, Any]:
 
 
 def pack_attention(title: str, maps: AttentionMaps) -> dict[str, Any]:
-    """Return the weights of one sentence as JSON values."""
+    """Return the attention weights of one sentence as JSON values."""
     src, tgt = maps.src_tokens, maps.tgt_tokens
     # Each step of the decoder reads the word before the one that it writes.
     put_in = [SPECIALS[BOS_ID], *tgt[:-1]]
@@ -167,9 +167,9 @@ def pack_attention(title: str, maps: AttentionMaps) -> dict[str, Any]:
 
 
 def _pack(queries: Sequence[str], keys: Sequence[str], weights: Tensor) -> dict[str, Any]:
-    """Pack the weights of queries over keys into base64.
+    """Return the weights of ``queries`` over ``keys`` as JSON values, packed into base64.
 
-    Each weight is one byte; the order is layer, head, query.
+    Each weight is one byte; the order of the axes is layer, head, query, key.
     """
     layers, heads, rows, columns = weights.shape
     assert (rows, columns) == (len(queries), len(keys))

@@ -1,4 +1,4 @@
-"""What this extension adds, as plain data."""
+"""The features that this extension adds, as plain data."""
 
 api = 1
 needs = ("corpora", "revision", "verbatim")

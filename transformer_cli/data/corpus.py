@@ -200,7 +200,7 @@ class TextStats:
 
     @classmethod
     def of(cls, parts: Sequence[Sequence[BlockStats]], mtime_key: str | None) -> "TextStats":
-        """Return the statistics of all blocks together; ``parts`` has a list of blocks per part."""
+        """Return the statistics of all blocks together; ``parts`` has the blocks of each part."""
         blocks = [block for part in parts for block in part]
         pairs = sum(block.full for block in blocks)
         return cls(
@@ -337,7 +337,7 @@ def hash_text(blocks: Iterable[str]) -> str:
 
 
 def mtime_key_of(paths: Iterable[Path]) -> str | None:
-    """Return a string that changes when the files do, or None (see ``versions``); don't read them.
+    """Without reading the files, return a string that changes when they do; None: see ``versions``.
 
     Raises:
         CorpusError: the version of a remote file cannot be read.

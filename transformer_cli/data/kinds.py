@@ -134,7 +134,7 @@ _KINDS: dict[str, type[CorpusKind[Any]]] = {
 
 
 def open_kind(data: DataSection) -> CorpusKind[Any]:
-    """Return an object that finds the text of ``data``; raise ConfigError if there is no such kind."""
+    """Return an object that finds the text of ``data``; raise ConfigError for an unknown kind."""
     if data.kind in _KINDS:
         return _KINDS[data.kind](data)
     if (entry := registry.find("corpus", data.kind)) is None:

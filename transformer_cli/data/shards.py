@@ -24,18 +24,18 @@ class ShardedText(Protocol):
         """The number of shards."""
 
     def shard_lengths(self, shard: int) -> Lengths:
-        """Return the maximum number of tokens in any epoch of each side of each pair of a shard."""
+        """For each pair of a shard, return the maximum number of tokens per side in any epoch."""
 
     def draw(self, shard: int, seed: int, epoch: int) -> EncodedText:
-        """Return the pairs of a shard for an epoch: a pure function of the arguments."""
+        """Return a shard's pairs for an epoch; the same arguments always give the same pairs."""
 
 
 class ShardedStore:
     """The pairs of a store that are short enough to train on, in shards that stay on disk.
 
-    Shard k of K has the pages k, k + K, k + 2K, …, so each is an even sample of the corpus,
-    however that is sorted. ``shard_pairs`` must be a multiple of the pairs per page. Here, every
-    epoch has each short pair once; extensions may define subclasses that draw pairs differently.
+    Shard k of K has the pages k, k + K, k + 2K, …, so each shard is an even sample of the corpus,
+    however it is sorted. ``shard_pairs`` must be a multiple of the pairs per page. In this class,
+    every epoch has each short pair once; subclasses in extensions may draw pairs differently.
     """
 
     def __init__(
@@ -89,8 +89,8 @@ def plan_epoch(
     """Return a shard's batches for an epoch, each an array of indices of pairs.
 
     The result depends only on the arguments. A batch has pairs of similar length on both sides.
-    In every epoch, pairs of equal length and the batches are in a new random order. Each side of a
-    batch has at most ``batch_tokens`` ids, with EOS and padding; a longer pair is its own batch.
+    Every epoch shuffles the batches, and pairs of equal length, in a new way. Each side of a batch
+    has at most ``batch_tokens`` ids, with EOS and padding; a longer pair is a batch by itself.
     """
     random = np.random.Generator(np.random.PCG64([seed, epoch, shard]))
     # These numbers shuffle pairs of equal length.
@@ -127,7 +127,7 @@ def cut_by_tokens(order: np.ndarray, lengths: np.ndarray, batch_tokens: int) -> 
 
 
 def batch_ends(lengths: np.ndarray, batch_tokens: int) -> list[int]:
-    """Return the index after the last sentence of each batch, for sentences in this order."""
+    """Return the index after each batch's last sentence; ``lengths`` has the sentences' order."""
     if not len(lengths):
         return []
     # Process runs of equal lengths together, as a shard has ten times more sentences than runs.

@@ -1,4 +1,4 @@
-"""Reading the lines of text files, and checking whether a line needs translation."""
+"""Read the lines of text files, and check whether a line needs translation."""
 
 import codecs
 import re
@@ -40,7 +40,7 @@ def has_letters(text: str) -> bool:
 
 
 def has_words(line: str) -> bool:
-    """Return whether a line has letters, not counting parts that are never translated, like URLs.
+    """Return whether a line has letters outside of parts that are never translated, such as URLs.
 
     Extensions find these parts with entries of the interface ``unchanged parts``. ``signs`` is a
     pattern that lines without such parts seldom match; ``load`` names a function like this one.
@@ -99,7 +99,7 @@ def decode_lines(
 
 
 def without_byte_order_mark(first_line: bytes, name: str) -> bytes:
-    """Return a file's first line without a byte order mark; raise CorpusError if it isn't text."""
+    """Return a file's first line without a byte order mark; CorpusError: it is no text file."""
     first_line = first_line.removeprefix(codecs.BOM_UTF8)
     if ending := find_compressed_ending(first_line):
         raise CorpusError(

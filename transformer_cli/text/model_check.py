@@ -52,8 +52,8 @@ def find_fault(
     """Return what is wrong with a model, or None; the user's cache remembers the good models.
 
     ``module`` is the library that reads the model. ``script`` has a function ``use(model, texts)``
-    that uses each part of the model; None means that it is a SentencePiece model. ``model`` has the
-    bytes of the model, or of its path. ``sums`` has the SHA-256 of each of the model's files.
+    that uses each part of the model; None means a SentencePiece model. ``model`` has the bytes of
+    the model, or of its path. ``sums`` has the SHA-256 of each of the model's files.
     """
     # The cache helps: a test takes longer than everything else before the first translation.
     tried_of = {"by": __version__, module: import_module(module).__version__, **sums}

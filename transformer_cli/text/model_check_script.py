@@ -1,6 +1,6 @@
 """The script that model_check.py runs in a child process, to test a model from standard input.
 
-It tests a SentencePiece model, or calls ``use`` of the script that the first argument names.
+It tests a SentencePiece model. If its first argument names a script, ``use`` of that script does.
 
 The libraries do not validate a model's tables, and a bad table can crash the process that uses it.
 To start fast, the script imports only the model's library, not this package.

@@ -1,4 +1,4 @@
-"""The interfaces of one side's tokenizer, of both tokenizers together, and of line codecs."""
+"""The interfaces of one side's tokenizer, of both sides' tokenizers together, and of codecs."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ SPECIALS = ("<unk>", "<BOS>", "<EOS>", "<PAD>")
 class Tokenizer(Protocol):
     """The tokenizer of one side (source or target), with the special tokens ``SPECIALS``.
 
-    All tokenizers inherit from this class; its methods with a body suit most subword tokenizers.
+    All tokenizers inherit from this class; its default methods suit most subword tokenizers.
     """
 
     size: int  # number of vocabulary entries, with the four special tokens
@@ -50,7 +50,7 @@ class Tokenizer(Protocol):
         """Return an id's token for display, with '▁' for a space before it; ids may share a token.
 
         The spelling is the same for all subword tokenizers, whatever their files use: WordPiece's
-        '##en' becomes 'en', and its 'Hund' becomes '▁Hund'. Whole words get no '▁'.
+        '##en' becomes 'en', and its 'Hund' becomes '▁Hund'. Word-level tokenizers use no '▁'.
         """
 
     def line_tokens(self, line: str, ids: Sequence[int]) -> list[str]:
@@ -58,7 +58,7 @@ class Tokenizer(Protocol):
         return [self.token(number) for number in ids]
 
     def filled_tokens(self, ids: Sequence[int], values: Sequence[str]) -> list[str]:
-        """Return the tokens of ids; the tokens of slots are ``values``, see ``EncodedSource``.
+        """Return the tokens of ids, with ``EncodedSource.values`` as the tokens of slots.
 
         A slot is a reserved id that stands for a text. The tokens of other reserved ids are empty.
         """
@@ -100,7 +100,7 @@ class EncodedSource:
     values: tuple[str, ...] = ()
     """The texts that the line's slots (reserved ids) stand for, in the order of the slots."""
     start: tuple[int, ...] = ()
-    """Ids to put before the line, or before each piece of a line that is too long for one."""
+    """Ids to put before the line, or before each piece of a line that must be split."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Tokenizers:
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """Settings, such as the tag, that affect translations but are not in tokenizer files."""
+        """Settings, e.g. the tag, that affect translations but are not in the tokenizers' files."""
         return {}
 
     def encode_pairs(
@@ -131,7 +131,7 @@ class Tokenizers:
 
     @property
     def reserved(self) -> dict[str, tuple[str, str]]:
-        """For each use of reserved ids: the setting that adds them, and how to train without."""
+        """For each use of reserved ids: the setting that adds them, and how to avoid them."""
         return {}
 
     def tagged(self, tag: str) -> "Tokenizers":
@@ -164,7 +164,7 @@ class Tokenizers:
         return ()
 
     def count_losses(self, src: str, tgt: str) -> tuple[int, ...]:
-        """Return how many parts of ``src`` are lost in ``tgt``, a number for each kind of part."""
+        """For each kind of part, return how many of the parts of ``src`` are lost in ``tgt``."""
         return ()
 
 
@@ -181,7 +181,7 @@ class CodecKind(Protocol):
         """Return whether translations may lose parts and therefore need a second search."""
 
     def check(self, record: Any) -> None:
-        """Raise ValueError if this is not a valid record."""
+        """Raise ValueError if ``record`` is not valid."""
 
     def check_reuse(self, record: dict[str, Any], wanted: dict[str, Any]) -> None:
         """Raise ValueError if ``record`` lacks anything in ``wanted``, as tokenizers can't grow."""

@@ -188,7 +188,7 @@ def nfc_rules() -> str:
 
 
 def _compositions() -> Iterator[tuple[str, str]]:
-    """Yield pairs of a spelling that NFC changes and the spelling that NFC changes it to."""
+    """Yield each spelling that NFC changes, paired with what NFC changes it to."""
     for character in map(chr, range(_LAST_COMPOSED + 1)):
         decomposed = unicode_3_2.normalize("NFD", character)
         if decomposed == character:
@@ -235,7 +235,7 @@ def _varint(number: int) -> bytes:
 
 
 def _explain(reason: str, vocab_size: int, label: str) -> ConfigError | TokenizerError:
-    """Return an error that says why SentencePiece cannot learn and, if known, what size works."""
+    """Return an error that says why SentencePiece cannot learn and, if known, which size works."""
     if _NO_TEXT in reason:
         return ConfigError(f"data: the {label} has only blank lines; give text to learn from")
     if limit := _TOO_MANY.search(reason):

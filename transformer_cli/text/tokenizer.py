@@ -68,7 +68,7 @@ class TokenizerManifest(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     suffix: ClassVar[str]
-    """The ending of the names of the tokenizers' files: one for each side, or one joint file."""
+    """The ending of file names; there is one file for each side, or one joint file."""
 
     format: Literal[1] = 1
     lowercase: bool
@@ -103,7 +103,7 @@ class TokenizerManifest(BaseModel):
         write_text(directory / MANIFEST_NAME, f"{text}\n")
 
     def read_checked(self, path: Path) -> bytes:
-        """Return a file's bytes; raise TokenizerError if the manifest has another SHA-256."""
+        """Return a file's bytes; raise TokenizerError if its SHA-256 isn't the manifest's."""
         data = read_file(path)
         if hashlib.sha256(data).hexdigest() != self.sha256.get(path.name):
             raise TokenizerError(
@@ -282,7 +282,7 @@ def load_manifest(directory: Path) -> TokenizerManifest:
 
 
 def load_tokenizers(directory: Path) -> Tokenizers:
-    """Load the tokenizers that ``learn_tokenizers`` wrote; needs no files outside ``directory``."""
+    """Load the tokenizers that ``learn_tokenizers`` wrote; ``directory`` has all files needed."""
     manifest = load_manifest(directory)
     tokenizers = manifest.load(directory)
     for name, record in sorted(manifest.codecs.items()):

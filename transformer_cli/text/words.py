@@ -87,7 +87,7 @@ class Vocabulary:
 
 
 class WordsTokenizer(Tokenizer):
-    """A tokenizer that encodes lines as ids of words; words outside the vocabulary are unknown."""
+    """A tokenizer that encodes lines as ids of words; words it has not learned become '<unk>'."""
 
     is_word_level = True
 
@@ -283,7 +283,7 @@ def _is_of_word(character: str) -> bool:
 
 
 def _is_unit_of_money(words: Sequence[str], place: int) -> bool:
-    """Return whether a word is a currency sign after its amount: "3,50 €"; sacremoses knows "$20"."""
+    """Return whether this is a currency sign after a number: "3,50 €"; sacremoses expects "$3"."""
     sign = words[place]
     if len(sign) != 1 or unicodedata.category(sign) != "Sc" or not words[place - 1][-1].isdigit():
         return False
@@ -291,7 +291,7 @@ def _is_unit_of_money(words: Sequence[str], place: int) -> bool:
 
 
 def _find_quote_gaps(words: Sequence[str], language: str) -> set[int]:
-    """Return the gaps without a space just inside quotation marks and before apostrophes."""
+    """Return the gaps where no space belongs: just inside quotation marks, before apostrophes."""
     opened: list[int] = []
     paired: set[int] = set()
     gaps: set[int] = set()

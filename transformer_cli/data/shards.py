@@ -127,7 +127,7 @@ def cut_by_tokens(order: np.ndarray, lengths: np.ndarray, batch_tokens: int) -> 
 
 
 def batch_ends(lengths: np.ndarray, batch_tokens: int) -> list[int]:
-    """Return the index after each batch's last sentence; ``lengths`` has the sentences' order."""
+    """Return each batch's end, the index after its last sentence, given sentence ``lengths``."""
     if not len(lengths):
         return []
     # Process runs of equal lengths together, as a shard has ten times more sentences than runs.

@@ -76,7 +76,7 @@ def evaluate(
     metrics: Metrics = USUAL,
     notes: Sequence[Notes] = (),
 ) -> Evaluation:
-    """Translate and score the source side; compute the loss of the pairs that are short enough.
+    """Score translations of the source side; compute the loss of the pairs that are short enough.
 
     The text must have at least one pair; blank source lines have empty translations. All ranks
     share the work and return the same result. If given, ``searcher`` translates instead of

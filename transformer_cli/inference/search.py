@@ -356,8 +356,8 @@ def map_on_cores(
 ) -> Iterator[Result]:
     """Yield the result of ``function`` for each item, in order; a CPU computes several at a time.
 
-    A CPU runs each item in another thread, with a share of torch's threads. So ``function`` itself
-    must set what is local to a thread, such as autocast.
+    These items run in threads of their own, each with a share of torch's threads. So ``function``
+    itself must set what is local to a thread, such as autocast.
     """
     # A decoding step consists of many small operations, which several cores share badly.
     threads = torch.get_num_threads()

@@ -39,8 +39,8 @@ class Translation:
         score: ranks the translations of a line: the log-probability divided by the length penalty.
             Pieces have their own scores, and their sum is the score, so that the best pieces make
             the best translation.
-        alignment: pairs of a word of the line and a word of ``text``, each as a number from 0;
-            white space separates words. Empty unless an extension aligns the words.
+        alignment: pairs (word of the line, word of ``text``), numbered from 0. White space
+            separates words. Empty unless an extension aligns the words.
         tokens: number of tokens, including one EOS for each piece.
         remark: a remark by a ``Reviser``.
         pieces: the hypotheses of the pieces; empty for a line that is its own translation.
@@ -139,5 +139,5 @@ class Reviser:
         return found
 
     def notes(self) -> Notes:
-        """Return new notes, which will be about the translations of one text."""
+        """Return new ``Notes`` for the translations of one text."""
         return Notes()

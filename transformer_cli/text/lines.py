@@ -99,7 +99,7 @@ def decode_lines(
 
 
 def without_byte_order_mark(first_line: bytes, name: str) -> bytes:
-    """Return a file's first line without a byte order mark; CorpusError: it is no text file."""
+    """Return a text file's first line without a byte order mark; raise CorpusError otherwise."""
     first_line = first_line.removeprefix(codecs.BOM_UTF8)
     if ending := find_compressed_ending(first_line):
         raise CorpusError(

@@ -1,6 +1,6 @@
 """The script that model_check.py runs in a child process, to test a model from standard input.
 
-It tests a SentencePiece model. If its first argument names a script, ``use`` of that script does.
+It tests a SentencePiece model or, if an argument names another script, calls that script's ``use``.
 
 The libraries do not validate a model's tables, and a bad table can crash the process that uses it.
 To start fast, the script imports only the model's library, not this package.

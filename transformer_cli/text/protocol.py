@@ -135,7 +135,7 @@ class Tokenizers:
         return {}
 
     def tagged(self, tag: str) -> "Tokenizers":
-        """Return tokenizers that put ``tag`` before sources; raise UsageError if it is unknown."""
+        """Return tokenizers that put ``tag`` before sources; raise UsageError for unknown tags."""
         problem = "the run has no tags, because no source of its training data has a 'tag'"
         raise UsageError(f"no tag '{tag}'; {problem}")
 

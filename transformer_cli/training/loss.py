@@ -82,11 +82,11 @@ def label_smoothed_loss(
 
 
 class _LabelSmoothedLoss(torch.autograd.Function):
-    """The loss, which computes its gradients in the forward pass.
+    """The loss function, which computes the gradients in its forward pass.
 
     The gradient with respect to a logit is the softmax minus the target. The uniform part of the
-    target is the same for all tokens but padding, so its gradient is added to sums, not to every
-    logit.
+    target is the same for all tokens but padding, so its gradient is computed from sums of weights
+    and of hidden states, not for each logit.
     """
 
     @staticmethod
@@ -276,7 +276,7 @@ class GradientAccumulator:
         return Losses(loss, nll_loss)
 
     def _run(self, batch: Batch, share: float) -> Losses:
-        """Run forward and backward on a batch, with the loss / ``share``; return its losses."""
+        """Run forward, and backward from the loss divided by ``share``; return the losses."""
         batch = batch.to(self._device)
         with self._autocast:
             losses: Losses = self._criterion(batch.src, batch.tgt_in, batch.tgt_out)

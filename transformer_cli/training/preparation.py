@@ -97,7 +97,7 @@ class PreparedData:
 
     @property
     def vocab_sizes(self) -> tuple[int, int]:
-        """Sizes of the source and the target vocabulary."""
+        """The sizes of the source and target vocabularies."""
         return self.tokenizers.src.size, self.tokenizers.tgt.size
 
 
@@ -156,7 +156,7 @@ def _open_trial(request: TrainRequest) -> Iterator[RunDirectory]:
 
 
 def prepare_text(data: DataConfig, run: RunDirectory, executor: Executor | None = None) -> None:
-    """Write the run's own copy of the text, if its kind of data needs one; the run is locked."""
+    """Write the run's own copy of the text, if the data kind needs one; the run must be locked."""
     is_begun = run.has_checkpoints
     clear = partial(run.remove_data, run.corpus)
     try:
@@ -175,7 +175,7 @@ class ExperimentCheck(Protocol):
         """Check the validation and test splits."""
 
     def conclude(self, text_sha256: str, is_known: bool, executor: Executor) -> None:
-        """Check the training text with ``executor``; ``is_known``: it has been checked before."""
+        """Check the training text, using ``executor``; ``is_known``: it was checked before."""
 
 
 def check_texts(request: TrainRequest, run: RunDirectory, executor: Executor) -> Texts:

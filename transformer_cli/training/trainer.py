@@ -151,7 +151,7 @@ class Trainer:
         return self.optimizer.step(losses, self.step, rate)
 
     def _skip(self, where: str, update: Update, tgt_tokens: int) -> None:
-        """Count a step that had no finite loss or gradient; raise TrainingError after too many."""
+        """Count a step with a non-finite loss or gradient; raise TrainingError after too many."""
         if self.skipped >= self.config.skip_nonfinite:
             raise TrainingError(
                 f"{where}: the loss is {update.loss_on_all_ranks / tgt_tokens:.4g} and the "
@@ -204,7 +204,7 @@ class Trainer:
         self._batches = self._iter_batches()
 
     def _check_fits(self, state: TrainingState) -> None:
-        """Raise ``ConfigError`` if a step had more or fewer batches, or too many were skipped."""
+        """Raise ConfigError if a step had more or fewer batches, or too many steps were skipped."""
         recorded, ranks = state.batches_per_step, self.ranks.size
         if recorded != self.batches_per_step:
             advice = (

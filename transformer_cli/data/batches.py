@@ -168,7 +168,7 @@ class EpochBatches:
 
 
 def prefetch(items: Iterator[Item], ahead: int) -> Iterator[Item]:
-    """Yield ``items`` in order; after the first request, a thread prepares ``ahead`` in advance."""
+    """Yield ``items`` in order; from the first request on, a thread stays ``ahead`` items ahead."""
     if ahead == 0:
         yield from items
         return

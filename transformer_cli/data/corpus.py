@@ -27,7 +27,7 @@ BATCH_PAIRS = 512
 MANY = 0.2
 """If more than this share of pairs has a trait, e.g. no letters, a model should learn the trait."""
 MIN_PAIRS_FOR_WORKERS = 50_000
-"""Number of pairs from which it is worth starting workers, which takes a second."""
+"""Minimum number of pairs for which it is worth starting workers, which takes a second."""
 _BLOCKS_AHEAD = 32
 """Maximum number of blocks sent to workers at a time; each has a few MB of text."""
 
@@ -86,7 +86,7 @@ class ParallelFiles(PairSource):
     src: Path
     tgt: Path
     once: bool = field(default=False, compare=False, kw_only=True)
-    """Whether to read the files only once, so that pipes and devices will do; see ``open_text``."""
+    """Whether to read the files only once, so pipes and devices are allowed; see ``open_text``."""
 
     @property
     def paths(self) -> tuple[Path, Path]:

@@ -264,7 +264,7 @@ class EncodedStore:
 
 
 def open_store(directory: Path, text_sha256: str, tokenizer: str) -> EncodedStore | None:
-    """Return the store in ``directory``, or None if it is damaged or from other text or tokenizers.
+    """Return the store in ``directory``; None if damaged, or made from another text or tokenizer.
 
     The checksums of pages are verified only when the pages are read.
     """
@@ -292,7 +292,7 @@ Load = Callable[[], Tokenizers]
 
 @lru_cache(maxsize=1)
 def load_once(directory: Path, fingerprint: str) -> Tokenizers:
-    """Load a directory's tokenizers, or return the last ones if the arguments are the same."""
+    """Load a directory's tokenizers, or return those loaded last if the arguments are the same."""
     return load_tokenizers(directory)
 
 

@@ -80,8 +80,8 @@ def evaluate(
 
     The text must have at least one pair; blank source lines have empty translations. All ranks
     share the work and return the same result. If given, ``searcher`` translates instead of
-    ``translator``, for example with an engine that computes no loss. ``notes`` are shown all
-    translations, as are the notes of the translator's revisers.
+    ``translator``, for example with an engine that computes no loss. All translations are passed to
+    ``notes`` and to the notes of the translator's revisers.
 
     Raises:
         EvaluationStoppedError: the watcher of any rank, called before each batch, asks to stop.

@@ -15,7 +15,7 @@ from transformer_cli.runs.directory import RunDirectory
 
 @dataclass(frozen=True)
 class ComputeOptions:
-    """How to compute: the command-line options with these names.
+    """How to compute; the attributes have the names of command-line options.
 
     ``search`` has search settings to replace the run's; a value of None keeps the run's value. Here
     they only affect the choice of the engine; ``TextTranslator.with_search`` sets them.

@@ -31,7 +31,7 @@ class FusedLinear:
     def __call__(
         self, x: Float[Tensor, "*batch d_in"], relu: bool = False
     ) -> Float[Tensor, "*batch d_out"]:
-        """Return the layers' outputs, concatenated, or their ReLU; autocast may set the dtype."""
+        """Return the concatenated outputs, after ReLU if ``relu``; autocast may set the dtype."""
         if self._packed is not None and self._packed[0].is_mkldnn:
             weight, bias = self._packed
             return _onednn_linear(x.to(bias.dtype), weight, bias, "relu" if relu else "none")

@@ -210,7 +210,7 @@ def _target_entropy(smoothing: float, tgt_size: int) -> float:
 
 
 class GradientAccumulator:
-    """An accumulator of a step's gradients, which end up in the model's parameters on each rank."""
+    """An accumulator of a step's gradients in the model's parameters, equal on all ranks."""
 
     def __init__(
         self,

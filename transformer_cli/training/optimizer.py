@@ -23,7 +23,7 @@ class OptimizerKind(NamedTuple):
     build: Callable[[list[nn.Parameter], TrainingConfig], torch.optim.Optimizer]
     """A function that builds an optimizer; ``Optimizer.step`` sets its learning rate."""
     state: tuple[str, ...]
-    """Torch's names for the tensors it keeps for each weight; checkpoints use them too."""
+    """The names, in torch and in checkpoints, of the tensors that it keeps for each weight."""
     updates: Callable[[str, Tensor], bool] = lambda name, weight: True
     """A function (name, weight) -> whether it updates this weight; Adam updates the others."""
 

@@ -330,7 +330,7 @@ def _can_reuse_tokenizers(config: Config, run: RunDirectory, text_sha256: str) -
 def build_augmentation(
     config: Config, tokenizers: Tokenizers, store: EncodedStore
 ) -> Augmentation | None:
-    """Return the function that changes batches differently in each epoch, or None without one."""
+    """Return the function that changes batches differently in each epoch; None if there is none."""
     # Only settings of extensions can ask for an augmentation.
     entries = registry.entries("augmentation").values() if find_owners(config) else ()
     found = [change for entry in entries for change in entry.load()(config, tokenizers, store)]

@@ -79,7 +79,7 @@ def evaluate(
     """Score translations of the source side; compute the loss of the pairs that are short enough.
 
     The text must have at least one pair; blank source lines have empty translations. All ranks
-    share the work and return the same result. If given, ``searcher`` translates instead of
+    divide the work and return the same result. If given, ``searcher`` translates instead of
     ``translator``, for example with an engine that computes no loss. All translations are passed to
     ``notes`` and to the notes of the translator's revisers.
 

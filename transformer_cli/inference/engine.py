@@ -16,10 +16,10 @@ class Constraint(Protocol):
     """A limit on the tokens that a search may write; extensions add constraints to searches."""
 
     def of_batch(self, places: Sequence[int], device: Any) -> Callable[[Any, Any, Any], object]:
-        """Return a function that limits the next tokens of a batch, the sources at ``places``.
+        """Return a function that limits the next tokens of a batch: sources numbered ``places``.
 
         It gets the log-probabilities of next tokens, with a row for each hypothesis, and changes
-        them in place. Its other arguments are, for each row, the place of its source in the batch,
+        them in place. Its other arguments are, for each row, the index of its source in the batch,
         and its tokens so far, from BOS on.
         """
 

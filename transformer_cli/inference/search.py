@@ -118,7 +118,7 @@ def search(
         src: padded source rows.
         max_lengths: maximum number of output tokens for each row, at least 1; search stops there.
         options: how to search.
-        places: the place of each row's source among all sources; see ``Constraint.of_batch``.
+        places: the index of each row's source among all sources; see ``Constraint.of_batch``.
     """
     device = next(model.parameters()).device
     src, max_lengths = src.to(device), max_lengths.to(device)

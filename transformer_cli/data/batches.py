@@ -1,4 +1,4 @@
-"""The batches of each epoch: padded sentences of similar length, shard after shard."""
+"""The batches of each epoch: padded sentences of similar length, one shard after another."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -19,41 +19,41 @@ from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID
 Ids = TypeVar("Ids", np.ndarray, Tensor)
 Item = TypeVar("Item")
 Augmentation = Callable[[EncodedText, int], EncodedText]
-"""(pairs of a batch, 32-bit seed) -> the same text, cut or joined differently.
+"""A function (pairs of a batch, 32-bit seed) -> these pairs with changed words, subwords or rows.
 
-All augmentations of a batch get the same seed. A new one must draw from ``[seed, number]``, with a
-number that no other one uses; otherwise both draw the same random numbers.
+All augmentations of a batch get the same seed. So each must draw from ``[seed, number]``, with a
+number that no other augmentation uses; otherwise both draw the same random numbers.
 """
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Padded rows of token ids.
+    """A batch of sentence pairs, as padded rows of token ids.
 
-    The source ends in EOS. The target is shifted: the decoder's input starts with BOS, its labels
-    end in EOS.
+    Source rows end in EOS. The target is shifted: rows of the decoder's input start with BOS, and
+    rows of its labels end in EOS.
     """
 
     ids: Int[Tensor, " id"]
     """The rows of ``src``, ``tgt_in`` and ``tgt_out`` in one buffer, so that one copy is enough."""
     shape: tuple[int, int, int]
-    """The number of rows, and their padded source and target lengths."""
+    """The number of rows, the padded source length and the padded target length."""
     tgt_tokens: int
-    """The number of target tokens to predict, without padding."""
+    """The number of target tokens to predict; padding does not count."""
 
     @property
     def src(self) -> Int[Tensor, "batch src"]:
-        """The rows of the source."""
+        """The source rows, which end in EOS."""
         return _split_sides(self.ids, self.shape)[0]
 
     @property
     def tgt_in(self) -> Int[Tensor, "batch tgt"]:
-        """The rows of the decoder's input."""
+        """The rows of the decoder's input, which start with BOS."""
         return _split_sides(self.ids, self.shape)[1]
 
     @property
     def tgt_out(self) -> Int[Tensor, "batch tgt"]:
-        """The rows of labels."""
+        """The rows of labels, which end in EOS."""
         return _split_sides(self.ids, self.shape)[2]
 
     def to(self, device: torch.device) -> "Batch":
@@ -66,7 +66,7 @@ class Batch:
         return replace(self, ids=self.ids.pin_memory())
 
     def select(self, rows: slice) -> "Batch":
-        """Return some of the rows, with the same padding."""
+        """Return a batch of some of the rows, padded to the same lengths."""
         src, tgt_in, tgt_out = (side[rows] for side in (self.src, self.tgt_in, self.tgt_out))
         ids = torch.cat([side.flatten() for side in (src, tgt_in, tgt_out)])
         tgt_tokens = int((tgt_out != PAD_ID).sum())
@@ -79,7 +79,7 @@ def _count_ids(shape: tuple[int, int, int]) -> int:
 
 
 def _split_sides(ids: Ids, shape: tuple[int, int, int]) -> tuple[Ids, Ids, Ids]:
-    """Return the source, the decoder's input and the labels of a batch as views of its buffer."""
+    """Return the rows of source, decoder input and labels, as views of a batch's buffer ``ids``."""
     rows, src_length, tgt_length = shape
     src = ids[: rows * src_length].reshape(rows, src_length)
     tgt = ids[rows * src_length :].reshape(2, rows, tgt_length)
@@ -87,7 +87,7 @@ def _split_sides(ids: Ids, shape: tuple[int, int, int]) -> tuple[Ids, Ids, Ids]:
 
 
 def collate(pairs: EncodedText) -> Batch:
-    """Return pairs as a padded batch."""
+    """Return ``pairs`` as a padded batch."""
     rows = np.arange(len(pairs))
     src_lengths, tgt_lengths = pairs.lengths
     shape = (len(rows), int(src_lengths.max()) + 1, int(tgt_lengths.max()) + 1)
@@ -116,8 +116,8 @@ class EpochBatches:
     """The batches of every epoch. An epoch has each pair once, or as often as its weight says.
 
     Batches are a pure function of (text, batch_tokens, seed, epoch, augmentation), so training can
-    resume at any of them. ``augmentation`` changes a batch only after it is planned, so BPE-dropout
-    may make it exceed the token budget; see ``plan_epoch``.
+    resume at any batch. As ``augmentation`` changes a batch only after ``plan_epoch`` has chosen
+    its pairs, BPE-dropout may make it exceed ``batch_tokens``.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class EpochBatches:
         self.seed = seed
         self.batches_per_shard: list[int] = []
         self.tokens = SrcTgt(0, 0)
-        """The maximum number of tokens in an epoch, EOS included."""
+        """The maximum numbers of source and target tokens in an epoch, EOS included."""
         for lengths in map(text.shard_lengths, range(text.num_shards)):
             self.batches_per_shard.append(count_batches(lengths, batch_tokens))
             totals = zip(self.tokens, lengths, strict=True)
@@ -144,7 +144,7 @@ class EpochBatches:
         return sum(self.batches_per_shard)
 
     def iter_epoch(self, epoch: int, first: int = 0, stride: int = 1) -> Iterator[Batch]:
-        """Yield the batches ``first``, ``first + stride``, … of an epoch, a shard at a time."""
+        """Yield the batches ``first``, ``first + stride``, … of an epoch, one shard at a time."""
         random = np.random.Generator(np.random.PCG64([self.seed, epoch]))
         for shard in random.permutation(self.text.num_shards).tolist():
             count = self.batches_per_shard[shard]
@@ -154,7 +154,7 @@ class EpochBatches:
             first -= count
 
     def iter_shard(self, shard: int, epoch: int, indices: Iterable[int]) -> Iterator[Batch]:
-        """Yield the batches at ``indices`` of a shard's plan for an epoch."""
+        """Yield a shard's batches that have these ``indices`` in the result of ``plan_epoch``."""
         text = self.text.draw(shard, self.seed, epoch)
         plan = plan_epoch(
             self.text.shard_lengths(shard), self.batch_tokens, self.seed, epoch, shard
@@ -168,7 +168,7 @@ class EpochBatches:
 
 
 def prefetch(items: Iterator[Item], ahead: int) -> Iterator[Item]:
-    """Yield ``items`` in order; from the first request on, a thread prepares the next ``ahead``."""
+    """Yield ``items`` in order; from the first request on, a thread stays ``ahead`` items ahead."""
     if ahead == 0:
         yield from items
         return

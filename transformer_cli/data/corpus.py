@@ -1,4 +1,4 @@
-"""Parallel text, in which line n of one side translates line n of the other: read and checked."""
+"""Read and check parallel text, in which line n of one side translates line n of the other."""
 
 import hashlib
 from abc import ABC, abstractmethod
@@ -21,15 +21,15 @@ T = TypeVar("T")
 Pairs = Sequence[tuple[str, str]]
 
 BLOCK_PAIRS = 1 << 14
-"""Number of neighbouring pairs that one task gets and hashes together."""
+"""Number of neighbouring pairs in a block, which one task processes and hashes as a whole."""
 BATCH_PAIRS = 512
-"""Number of pairs that are processed together; a power of two."""
+"""Number of pairs to process in one call; a power of two."""
 MANY = 0.2
-"""If more than this share of pairs has a trait, such as no letters, a model should learn it."""
+"""If more than this share of pairs has a trait, e.g. no letters, a model should learn the trait."""
 MIN_PAIRS_FOR_WORKERS = 50_000
-"""Number of pairs for which it pays to start workers, which takes a second."""
+"""Minimum number of pairs for which it is worth starting workers, which takes a second."""
 _BLOCKS_AHEAD = 32
-"""Maximum number of blocks sent to workers at a time; each has some MB of text."""
+"""Maximum number of blocks sent to workers at a time; each has a few MB of text."""
 
 _BATCH_CHARACTERS = 1 << 22
 _BLOCK_CHARACTERS = 1 << 24  # makes blocks of very long lines fit into memory
@@ -47,22 +47,22 @@ class PairSource(ABC):
         """Return the SHA-256 of all pairs, in hexadecimal."""
 
     def mtime_key(self) -> str | None:
-        """Return a value that changes if the files do, without reading them, or None."""
+        """Return a value that changes when the files do, without reading them; None if unknown."""
         return None
 
     @property
     def parts(self) -> dict[str, "PairSource"]:
-        """The parts of a training text, by name: the split, and any text that is added to it."""
+        """The parts of a training text, keyed by name: split 'train', and any text added to it."""
         return {"train": self}
 
     def blocks(self) -> Iterator[Pairs]:
-        """Cut the text into blocks of neighbouring pairs, small enough to send to a task."""
+        """Yield the text in blocks of neighbouring pairs that are small enough for one task."""
         return in_batches(self.pairs(), BLOCK_PAIRS, _BLOCK_CHARACTERS)
 
 
 @dataclass(frozen=True)
 class ParallelText(PairSource):
-    """Aligned lines, without their line ends: ``tgt[i]`` translates ``src[i]``."""
+    """Parallel text as lists of lines, without line ends: ``tgt[i]`` translates ``src[i]``."""
 
     src: list[str]
     tgt: list[str]
@@ -81,12 +81,12 @@ class ParallelText(PairSource):
 
 @dataclass(frozen=True)
 class ParallelFiles(PairSource):
-    """Aligned text in two files, compressed or not, which each use reads again."""
+    """Parallel text in two files, compressed or not, which are read again for each use."""
 
     src: Path
     tgt: Path
     once: bool = field(default=False, compare=False, kw_only=True)
-    """Whether they are read only once, so that pipes and devices are allowed: ``open_text``."""
+    """Whether to read the files only once, so pipes and devices are allowed; see ``open_text``."""
 
     @property
     def paths(self) -> tuple[Path, Path]:
@@ -125,7 +125,7 @@ class ParallelFiles(PairSource):
         return hash_files(self.paths)
 
     def mtime_key(self) -> str | None:
-        """Return the key of both files; see ``mtime_key_of``."""
+        """Return one key for both files; see ``mtime_key_of``."""
         return mtime_key_of(self.paths)
 
     def read(self) -> ParallelText:
@@ -148,7 +148,7 @@ def in_batches(
     size: int = BATCH_PAIRS,
     max_characters: int = _BATCH_CHARACTERS,
 ) -> Iterator[list[tuple[str, str]]]:
-    """Yield lists of pairs, as a call for each pair is slow; long pairs make shorter lists."""
+    """Yield pairs in lists, as a call for each pair is slow; lists of long pairs are shorter."""
     batch: list[tuple[str, str]] = []
     characters = 0
     for pair in pairs:
@@ -176,7 +176,7 @@ class BlockStats(NamedTuple):
     letterless: int
     """Number of full pairs with no letters in the source."""
     copied: int
-    """Number of full pairs with equal sides that have letters."""
+    """Number of full pairs with equal sides, not counting those without letters."""
 
 
 @dataclass(frozen=True)
@@ -184,23 +184,23 @@ class TextStats:
     """Statistics of a whole text."""
 
     text_sha256: str
-    """SHA-256 of the SHA-256 of all blocks."""
+    """SHA-256 of the concatenated SHA-256 of all blocks; see ``hash_text``."""
     pairs: int
     """Number of pairs with text on both sides."""
     blank: int
     """Number of pairs with a blank side."""
     mtime_key: str | None = None
-    """The ``mtime_key`` of the source before it was read."""
+    """The text's ``PairSource.mtime_key`` from before it was read."""
     parts: list[int] = field(default_factory=list)
-    """The number of pairs with text on both sides in each source, if there are several."""
+    """How many of ``pairs`` each of the ``PairSource.parts`` has; empty if there is only one."""
     letterless: bool = False
-    """Whether many sources have no letters, so that a model must translate such lines."""
+    """Whether many source lines have no letters, so that a model must translate such lines."""
     copied: bool = False
-    """Whether many targets equal their sources, so that a copy is a correct translation."""
+    """Whether many target lines equal their source lines, so that copying is often correct."""
 
     @classmethod
     def of(cls, parts: Sequence[Sequence[BlockStats]], mtime_key: str | None) -> "TextStats":
-        """Return the sums of all blocks; ``parts`` has the blocks of each source."""
+        """Return the statistics of all blocks together; ``parts`` has the blocks of each part."""
         blocks = [block for part in parts for block in part]
         pairs = sum(block.full for block in blocks)
         return cls(
@@ -216,7 +216,7 @@ class TextStats:
 
 @dataclass(frozen=True)
 class StreamedText:
-    """The pairs of a source with text on both sides, checked once and read when needed."""
+    """Those pairs of ``source`` that have text on both sides, checked once, read when needed."""
 
     source: PairSource
     stats: TextStats
@@ -228,9 +228,9 @@ class StreamedText:
         known: TextStats | None = None,
         executor: Executor | None = None,
     ) -> "StreamedText":
-        """Read all of ``source``; if it has not changed since ``known``, reuse ``known`` instead.
+        """Check all of ``source``, or reuse its statistics ``known`` if it has not changed since.
 
-        It raises the same errors as ``source.pairs``.
+        Raise the same errors as ``source.pairs``.
         """
         mtime_key = source.mtime_key()
         if known is not None and mtime_key is not None and known.mtime_key == mtime_key:
@@ -311,7 +311,7 @@ def check_pairs(block: Pairs) -> BlockStats:
 
 
 def hash_files(paths: Iterable[Path]) -> str:
-    """Return the SHA-256 of the files' text; raise CorpusError if a file cannot be read."""
+    """Return a SHA-256 of the decompressed files; raise CorpusError if one cannot be read."""
     return _combine(_hash_file(path) for path in paths)
 
 
@@ -327,7 +327,7 @@ def hash_pairs(pairs: Pairs) -> str:
 
 
 def _combine(sides: "Iterable[hashlib._Hash]") -> str:
-    """Return the SHA-256 of the SHA-256 of all sides; it shows if a byte moves to another side."""
+    """Return a SHA-256 of all sides; it also changes if a byte moves from one side to another."""
     return hashlib.sha256(b"".join(side.digest() for side in sides)).hexdigest()
 
 
@@ -337,7 +337,7 @@ def hash_text(blocks: Iterable[str]) -> str:
 
 
 def mtime_key_of(paths: Iterable[Path]) -> str | None:
-    """Return a string that changes if the files do, without reading them; None: see ``versions``.
+    """Without reading the files, return a string that changes when they do; None: see ``versions``.
 
     Raises:
         CorpusError: the version of a remote file cannot be read.

@@ -1,7 +1,7 @@
 """Kinds of data: how to find the text of each ``data.kind``, and the kinds that are built in.
 
-An extension adds a kind by a manifest entry of the interface ``corpus``. Its ``load`` names a
-subclass of ``CorpusKind``.
+An extension adds a kind with a manifest entry for the interface ``corpus``. The entry's ``load``
+names a subclass of ``CorpusKind``.
 """
 
 from abc import ABC, abstractmethod
@@ -21,7 +21,7 @@ D = TypeVar("D", bound=DataSection)
 
 
 class Preparation(NamedTuple):
-    """Where a run keeps its own text, and the tools to write it."""
+    """Where a run keeps its own copy of the text, and what is needed to write it."""
 
     directory: Path
     """The directory for the text; it may not exist yet."""
@@ -34,9 +34,9 @@ class Preparation(NamedTuple):
 
 
 class CorpusKind(ABC, Generic[D]):
-    """The text that settings of one kind name.
+    """The text that the settings of one ``data.kind`` describe.
 
-    ``place`` is the directory where a run keeps its own text; None: there is none.
+    ``place`` is the directory where a run keeps its own copy of the text, or None if it has none.
     """
 
     keeps_text = False
@@ -58,12 +58,12 @@ class CorpusKind(ABC, Generic[D]):
         """
 
     def read_split(self, split: str, place: Path | None) -> ParallelText:
-        """Read a split into memory, with any tags that belong before its sources."""
+        """Read a split into memory, including any tags that belong before source lines."""
         text = self.open_split(split, place)
         return text if isinstance(text, ParallelText) else text.read()
 
     def is_here(self, split: str, place: Path | None) -> bool:
-        """Return whether ``open_split`` needs no download."""
+        """Return whether ``open_split`` works without a download."""
         return True
 
     def prepare(self, preparation: Preparation) -> None:
@@ -76,14 +76,14 @@ class CorpusKind(ABC, Generic[D]):
 
 
 class FilesKind(CorpusKind[FilesData]):
-    """Pairs of text files."""
+    """Text in pairs of files, one pair for each split."""
 
     def split_names(self) -> list[str]:
-        """Return the names of the configured pairs."""
+        """Return the names of the configured splits."""
         return list(self._pairs)
 
     def open_split(self, split: str, place: Path | None) -> ParallelFiles:
-        """Return a pair of files, without opening them."""
+        """Return a split's pair of files, without opening them."""
         pair = self._pairs[split]
         src, tgt = map(_find_file, (pair.src, pair.tgt), pair.sums)
         return ParallelFiles(src, tgt)
@@ -99,7 +99,7 @@ class FilesKind(CorpusKind[FilesData]):
 
 
 def _find_file(path: Path, sha256: str | None) -> Path:
-    """Return the file that a path means; raise CorpusError if no file or several match."""
+    """Return the one file that ``path`` matches; raise CorpusError if none or several match."""
     file, *others = find_files(path, sha256)
     if others:
         problem = f"matches {1 + len(others)} files, but only one is allowed"
@@ -108,14 +108,14 @@ def _find_file(path: Path, sha256: str | None) -> Path:
 
 
 class ToyKind(CorpusKind[ToyData]):
-    """The toy image captions."""
+    """The toy corpus of image captions."""
 
     def split_names(self) -> list[str]:
         """Return the names of the three splits."""
         return ["train", "val", "test"]
 
     def open_split(self, split: str, place: Path | None) -> ParallelFiles:
-        """Return the copy in the current directory, which ``init`` writes, or the program's own."""
+        """Return the copy that ``init`` wrote to the current directory, or else the shipped one."""
         src, tgt = f"{split}.{self.data.src_lang}", f"{split}.{self.data.tgt_lang}"
         for directory in (TOY, shipped_directory() / TOY):
             if (directory / src).is_file() and (directory / tgt).is_file():
@@ -134,7 +134,7 @@ _KINDS: dict[str, type[CorpusKind[Any]]] = {
 
 
 def open_kind(data: DataSection) -> CorpusKind[Any]:
-    """Return the kind that finds these settings' text; raise ConfigError if it isn't installed."""
+    """Return an object that finds the text of ``data``; raise ConfigError for an unknown kind."""
     if data.kind in _KINDS:
         return _KINDS[data.kind](data)
     if (entry := registry.find("corpus", data.kind)) is None:
@@ -150,9 +150,9 @@ def default_split(data: DataSection) -> str:
 
 
 def load_split(data: DataSection, split: str, place: Path | None = None) -> ParallelText:
-    """Read, download or make the text of a split, blank lines included.
+    """Return the text of a split, blank lines included; download or create it if necessary.
 
-    ``place`` is where a run keeps or found its text; see ``CorpusKind``.
+    ``place`` is the directory of the run's own copy of the text, if any; see ``CorpusKind``.
 
     Raises:
         CorpusError: the split does not exist, or its text is missing, misaligned or damaged.
@@ -164,13 +164,13 @@ def load_split(data: DataSection, split: str, place: Path | None = None) -> Para
 def open_split(
     data: DataSection, split: str, place: Path | None = None
 ) -> ParallelFiles | ParallelText:
-    """Find, download or make the text of a split, to read it as a stream; see ``load_split``."""
+    """Return the text of a split in a form that can be read as a stream; see ``load_split``."""
     check_split(data, split)
     return open_kind(data).open_split(split, place)
 
 
 def open_training_text(data: DataSection, place: Path | None = None) -> PairSource:
-    """Return the split ``train`` with any text added to it; raise the errors of ``open_split``."""
+    """Return the split ``train`` with any text added to it; for errors, see ``load_split``."""
     text: PairSource = open_split(data, "train", place)
     for entry in find_mixing(data):
         text = entry.load("open")(data, text)
@@ -178,18 +178,18 @@ def open_training_text(data: DataSection, place: Path | None = None) -> PairSour
 
 
 def find_mixing(data: DataSection) -> list[registry.Entry]:
-    """Return the entries of the interface ``mixing`` with a setting in ``data``.
+    """Return the entries of the interface ``mixing`` that have a setting in ``data``.
 
-    Such an extension adds text to the split ``train``, or weights its parts. ``keys`` are its
-    settings. ``open`` names a function of ``data`` and the text so far that returns all text, and
-    ``load`` one that returns a ``ShardedStore`` or None (see training/preparation.py).
+    Their extensions add text to the split ``train``, or weight its parts. ``keys`` lists their
+    settings. ``open`` names a function (``data``, text so far) -> all text. ``load`` names a
+    function that returns a ``ShardedStore`` or None (see training/preparation.py).
     """
     entries = registry.entries("mixing").values()
     return [each for each in entries if any(getattr(data, key, None) for key in each.facts["keys"])]
 
 
 def check_has_text(data: DataSection, config: Path) -> None:
-    """Raise ConfigError if the settings in the config file ``config`` have no text."""
+    """Raise ConfigError if ``data``, from the config file ``config``, has no text to train on."""
     if not open_kind(data).split_names():
         run = config.parent.as_posix() if config.name == "config.yaml" else "RUN"
         raise ConfigError(
@@ -199,13 +199,13 @@ def check_has_text(data: DataSection, config: Path) -> None:
 
 
 def check_has_splits(data: DataSection, run: Path, advice: str) -> None:
-    """Raise a CorpusError that ends with ``advice`` if a run has no text."""
+    """If a run has no text, raise a CorpusError that ends with ``advice``."""
     if not open_kind(data).split_names():
         raise CorpusError(f"{run}: an {data.kind} model comes without text; {advice}")
 
 
 def check_split(data: DataSection, split: str) -> None:
-    """Raise MissingTextError if a corpus has no split with this name."""
+    """Raise MissingTextError if the text of ``data`` has no split with this name."""
     names = open_kind(data).split_names()
     if not names:
         raise MissingTextError(

@@ -1,6 +1,6 @@
-"""Training text in shards, and how to put their pairs into batches by length.
+"""Training text in shards, and how to put a shard's pairs into batches of similar length.
 
-This module imports fast, without torch.
+This module loads fast, because it does not import torch.
 """
 
 from collections.abc import Iterable
@@ -24,18 +24,18 @@ class ShardedText(Protocol):
         """The number of shards."""
 
     def shard_lengths(self, shard: int) -> Lengths:
-        """Return the maximum number of tokens of each pair of a shard in any epoch."""
+        """For each pair of a shard, return the maximum number of tokens per side in any epoch."""
 
     def draw(self, shard: int, seed: int, epoch: int) -> EncodedText:
-        """Return the pairs of a shard in an epoch, as a pure function of the arguments."""
+        """Return a shard's pairs for an epoch; the same arguments always give the same pairs."""
 
 
 class ShardedStore:
     """The pairs of a store that are short enough to train on, in shards that stay on disk.
 
-    Shard k of K has the pages k, k + K, k + 2K, …, so each is an even sample of the corpus,
-    whatever its order. ``shard_pairs`` must be a multiple of the pairs per page. In this class,
-    each epoch has every short pair once; extensions may inherit from it to draw pairs differently.
+    Shard k of K has the pages k, k + K, k + 2K, …, so each shard is an even sample of the corpus,
+    however it is sorted. ``shard_pairs`` must be a multiple of the pairs per page. In this class,
+    every epoch has each short pair once; subclasses in extensions may draw pairs differently.
     """
 
     def __init__(
@@ -47,22 +47,22 @@ class ShardedStore:
 
     @cached_property
     def num_pairs(self) -> int:
-        """The number of short pairs."""
+        """The number of short pairs in all shards."""
         return sum(len(self.find_short(self.read_lengths(n))) for n in range(self.num_shards))
 
     def shard_lengths(self, shard: int) -> Lengths:
-        """Return the lengths of the short pairs."""
+        """Return the lengths of a shard's short pairs."""
         lengths = self.read_lengths(shard)
         short = self.find_short(lengths)
         return Lengths(lengths.src[short], lengths.tgt[short])
 
     def draw(self, shard: int, seed: int, epoch: int) -> EncodedText:
-        """Return the short pairs."""
+        """Return a shard's short pairs, which are the same in every epoch."""
         text = self.read(shard)
         return text.take(self.find_short(text.lengths))
 
     def rows(self) -> Iterable[tuple[str, str]]:
-        """Return rows for the summary before training: labels and texts."""
+        """Return rows (label, text) for the summary before training."""
         return ()
 
     def pages(self, shard: int) -> range:
@@ -86,11 +86,11 @@ class ShardedStore:
 def plan_epoch(
     lengths: Lengths, batch_tokens: int, seed: int, epoch: int, shard: int = 0
 ) -> list[np.ndarray]:
-    """Return the batches of one epoch as arrays of indices: a pure function of the arguments.
+    """Return a shard's batches for an epoch, each an array of indices of pairs.
 
-    Pairs of similar length on both sides share a batch. Each epoch shuffles pairs of equal length
-    and the order of batches again. Each side of a batch has at most ``batch_tokens``, with EOS and
-    padding; a longer pair is a batch of its own.
+    The result depends only on the arguments. A batch has pairs of similar length on both sides.
+    Every epoch shuffles the batches, and pairs of equal length, in a new way. Each side of a batch
+    has at most ``batch_tokens`` ids, with EOS and padding; a longer pair is a batch by itself.
     """
     random = np.random.Generator(np.random.PCG64([seed, epoch, shard]))
     # These numbers shuffle pairs of equal length.
@@ -113,7 +113,7 @@ def count_batches(lengths: Lengths, batch_tokens: int) -> int:
 
 
 def _sort_keys(lengths: Lengths) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return both lengths with EOS, and a key that orders pairs with the same target length."""
+    """Return both lengths, EOS included, and a key to sort pairs of equal target length by."""
     src, tgt = lengths.src + 1, lengths.tgt + 1
     # Zigzag: source lengths rise if the target length is even and fall if it is odd. So neighbours
     # have similar lengths even where the target length changes.
@@ -121,13 +121,13 @@ def _sort_keys(lengths: Lengths) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def cut_by_tokens(order: np.ndarray, lengths: np.ndarray, batch_tokens: int) -> list[np.ndarray]:
-    """Return slices of ``order`` with at most ``batch_tokens``, padded to their longest one."""
+    """Cut ``order`` into slices that have at most ``batch_tokens`` tokens, padding included."""
     ends = batch_ends(lengths[order], batch_tokens)
     return [order[start:end] for start, end in pairwise([0, *ends])]
 
 
 def batch_ends(lengths: np.ndarray, batch_tokens: int) -> list[int]:
-    """Return the index after each batch's last sentence, for sentences in this order."""
+    """Return each batch's end, the index after its last sentence, given sentence ``lengths``."""
     if not len(lengths):
         return []
     # Process runs of equal lengths together, as a shard has ten times more sentences than runs.

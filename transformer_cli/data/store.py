@@ -1,7 +1,7 @@
-"""Text as token ids: in flat arrays, and on disk for the training text.
+"""Text as token ids: in flat arrays in memory, and, for the training text, in a store on disk.
 
-A store is an artifact that has the training text on disk. A page holds some neighbouring pairs. For
-each page in turn, the files have these little-endian numbers:
+A store is an artifact that has the training text in pages of neighbouring pairs. For each page in
+turn, its files contain these little-endian numbers:
 
 - ``ids``: the tokens of the page's sources, then the tokens of its targets;
 - ``pages``: a CRC-32 of the rest of this entry, a CRC-32 of the page's ids, the position where its
@@ -43,11 +43,11 @@ from transformer_cli.text.protocol import StreamedLines, Tokenizers
 from transformer_cli.text.tokenizer import load_tokenizers
 
 PAGE_PAIRS = 256
-"""Number of neighbouring pairs that are read together."""
+"""Number of neighbouring pairs in a page, which is read as a whole."""
 IDS, PAGES = "ids", "pages"
 ID = np.dtype("<i4")
 _HEADER = Struct("<IIq")
-"""The header of a page: both checksums, and the position where its ids start."""
+"""The start of a page's entry in ``pages``: two checksums, and the position of its first id."""
 
 
 T = TypeVar("T")
@@ -75,7 +75,7 @@ class TokenArray:
 
     @classmethod
     def from_sentences(cls, sentences: "Iterable[Sequence[int] | array[int]]") -> "TokenArray":
-        """Build an array from ``sentences``, with one iteration over them."""
+        """Build an array from ``sentences``, iterating over them only once."""
         rows = list(sentences)
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         ids = np.fromiter(chain.from_iterable(rows), np.int32, int(lengths.sum()))
@@ -129,7 +129,7 @@ class EncodedText:
 
     @property
     def lengths(self) -> Lengths:
-        """The number of tokens of each pair's source and target."""
+        """The numbers of tokens of each pair's source and target, without BOS and EOS."""
         return Lengths(self.src.lengths, self.tgt.lengths)
 
     def take(self, indices: np.ndarray) -> "EncodedText":
@@ -152,7 +152,7 @@ class EncodedText:
 
 
 def encode_pairs(pairs: Iterable[tuple[str, str]], tokenizers: Tokenizers) -> EncodedText:
-    """Return pairs as token ids."""
+    """Return ``pairs`` as token ids."""
     pack = partial(array, "i")  # ids take seven times as much memory in a list
     src_rows: list[array[int]] = []
     tgt_rows: list[array[int]] = []
@@ -189,9 +189,9 @@ def store_artifact(directory: Path) -> Artifact[StoreRecord]:
 
 @dataclass(frozen=True)
 class EncodedStore:
-    """A store, which stays on disk.
+    """A store, whose pages are read from disk when they are needed.
 
-    Its methods raise RunError if the files are missing or damaged.
+    All methods that read raise RunError if the files are missing or damaged.
     """
 
     # The files are not mapped into memory: if a mapped file is cut off, reading it kills the
@@ -209,7 +209,7 @@ class EncodedStore:
         return -(-len(self) // self.record.page_pairs)
 
     def read_pages(self, numbers: Iterable[int]) -> Iterator[EncodedText]:
-        """Yield the pairs of each of these pages."""
+        """Yield the pages with these ``numbers``, each as an ``EncodedText``."""
         with self._open(IDS) as file:
             for number, start, ids_crc, lengths in self._read_headers(numbers):
                 src_tokens, tgt_tokens = (int(side.sum()) for side in lengths)
@@ -225,12 +225,12 @@ class EncodedStore:
                 )
 
     def read_lengths(self, numbers: Iterable[int] | None = None) -> Iterator[Lengths]:
-        """Yield the lengths of the pairs of each of these pages, or of all, without reading ids."""
+        """Yield the lengths of each page's pairs, without reading ids; None means all pages."""
         numbers = range(self.num_pages) if numbers is None else numbers
         return (lengths for *_, lengths in self._read_headers(numbers))
 
     def _read_headers(self, numbers: Iterable[int]) -> Iterator[tuple[int, int, int, Lengths]]:
-        """Yield the number, start, CRC-32 and lengths of each of these pages."""
+        """Yield each page's number, its ids' start and CRC-32, and the lengths of its pairs."""
         page_pairs = self.record.page_pairs
         with self._open(PAGES) as file:
             for number in numbers:
@@ -264,9 +264,9 @@ class EncodedStore:
 
 
 def open_store(directory: Path, text_sha256: str, tokenizer: str) -> EncodedStore | None:
-    """Return the store in ``directory``; None if it is damaged or has another text or tokenizer.
+    """Return the store in ``directory``; None if damaged, or made from another text or tokenizer.
 
-    The pages are verified later, when they are read.
+    The checksums of pages are verified only when the pages are read.
     """
     artifact = store_artifact(directory)
     record = artifact.read()
@@ -292,7 +292,7 @@ Load = Callable[[], Tokenizers]
 
 @lru_cache(maxsize=1)
 def load_once(directory: Path, fingerprint: str) -> Tokenizers:
-    """Load the tokenizers of a directory; return the last ones again for the same fingerprint."""
+    """Load a directory's tokenizers, or return those loaded last if the arguments are the same."""
     return load_tokenizers(directory)
 
 
@@ -306,12 +306,12 @@ def write_store(
 ) -> EncodedStore:
     """Encode ``text`` into ``directory``, which must not exist yet.
 
-    Tasks of ``executor`` call ``load``. ``tokenizer`` is the fingerprint of the tokenizers.
+    The executor's tasks call ``load``. ``tokenizer`` is the fingerprint of the tokenizers.
 
     Raises:
         CorpusError: the text has changed since it was checked.
         TokenizerError: the text cannot be encoded.
-        OSError: the files cannot be written; they are removed.
+        OSError: the files cannot be written; unfinished files are removed.
     """
     record = StoreRecord(
         made_of={"text": text.stats.text_sha256, "tokenizer": tokenizer},
@@ -344,7 +344,7 @@ def _encode_block(block: Pairs, load: Load) -> tuple[EncodedText, str]:
 def _write_files(
     directory: Path, blocks: Iterable[tuple[EncodedText, str]], record: StoreRecord
 ) -> Iterator[str]:
-    """Write a store's files, count the tokens in ``record``, and yield '' for each pair."""
+    """Write a store's files, put token counts into ``record``, and yield '' for each pair."""
     sums: list[str] = []
 
     def receive() -> Iterator[EncodedText]:
@@ -368,7 +368,7 @@ def _write_files(
 
 
 def cut_pages(texts: Iterable[EncodedText], page_pairs: int) -> Iterator[EncodedText]:
-    """Cut text into pages; the last page may have fewer pairs."""
+    """Cut ``texts`` into pages of ``page_pairs`` pairs; the last page may have fewer."""
     rest = EncodedText.concatenate([])
     for text in texts:
         rest = EncodedText.concatenate([rest, text])
@@ -382,7 +382,7 @@ def cut_pages(texts: Iterable[EncodedText], page_pairs: int) -> Iterator[Encoded
 
 
 def pack_page(page: EncodedText, start: int) -> tuple[bytes, bytes]:
-    """Return a page's entry in ``pages`` and its ids, whose first token has the index ``start``."""
+    """Return a page's bytes for ``pages`` and for ``ids``; its ids start at index ``start``."""
     ids = np.concatenate((page.src.ids, page.tgt.ids)).astype(ID).tobytes()
     lengths = np.concatenate(page.lengths).astype(ID).tobytes()
     checked = _HEADER.pack(0, zlib.crc32(ids), start)[4:] + lengths

@@ -1,4 +1,4 @@
-"""The metric that chooses the best checkpoint, and the metrics for a target language."""
+"""The metric used to choose the best checkpoint, and the metrics for a target language."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, get_args
@@ -20,7 +20,7 @@ _PACKAGES = {  # the packages that a tokenizer needs, and the extra that install
 
 
 def metric_for_best(config: Config) -> str:
-    """Return the metric that chooses the best checkpoint, as a key of ``METRICS``."""
+    """Return the metric used to choose the best checkpoint, as a key of ``METRICS``."""
     language = config.data.tgt_lang
     # For text without spaces, BLEU depends on how words are split; chrF does not.
     metric = config.training.select or ("bleu" if has_spaces(language) else "chrf")
@@ -28,7 +28,7 @@ def metric_for_best(config: Config) -> str:
 
 
 def bleu_of(config: Config) -> str:
-    """Return the kind of BLEU for a model: lowercased if its output is lowercase, else cased."""
+    """Return the kind of BLEU for a model: 'bleu_lc' if its output is lowercase, else 'bleu'."""
     is_lowercased = config.tokenizer.lowercase and has_case(config.data.tgt_lang)
     return "bleu_lc" if is_lowercased else "bleu"
 
@@ -36,11 +36,11 @@ def bleu_of(config: Config) -> str:
 def choose_metrics(
     config: Config, say: Callable[[str], object], begun: str | None = None
 ) -> Metrics:
-    """Return the metrics for an experiment: for ``evaluation.tokenize`` or the target language.
+    """Return an experiment's metrics, according to ``evaluation.tokenize`` or the target language.
 
-    Resumed training keeps ``begun``, the tokenizer that it started with. If a package is missing,
-    BLEU uses characters, and ``say`` gets a message. MissingExtraError is raised instead if the
-    tokenizer comes from ``begun`` or from ``evaluation.tokenize``.
+    ``begun`` is BLEU's tokenizer so far, which resumed training keeps. If the tokenizer needs a
+    missing package, BLEU uses characters, and ``say`` gets a message. MissingExtraError is raised
+    instead if the tokenizer comes from ``begun`` or from ``evaluation.tokenize``.
     """
     language = config.data.tgt_lang
     tokenize = begun or _bleu_tokenizer(config)
@@ -66,7 +66,7 @@ class ValidatedBy(NamedTuple):
     """How the validations of a run are scored."""
 
     tokenize: str  # sacreBLEU's name for BLEU's tokenizer
-    select: str  # the metric that chooses the best checkpoint
+    select: str  # the metric used to choose the best checkpoint
 
 
 def read_validated_by(run: RunDirectory) -> ValidatedBy | None:
@@ -83,7 +83,7 @@ def read_validated_by(run: RunDirectory) -> ValidatedBy | None:
 def metrics_of_training(
     config: Config, run: RunDirectory | None, say: Callable[[str], object]
 ) -> tuple[Metrics, str]:
-    """Return the metrics to train with, and the metric that chooses the best checkpoint.
+    """Return the metrics for validation, and the one used to choose the best checkpoint.
 
     A run that was validated keeps its metrics even if more packages are installed now, because its
     scores are compared with each other. ``say`` gets a message if a new run would use others.

@@ -1,4 +1,4 @@
-"""Scores of translations with confidence intervals, by sacreBLEU and its bootstrap resampling."""
+"""Translation scores with confidence intervals, computed with sacreBLEU's bootstrap resampling."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -45,9 +45,9 @@ class Metrics:
     def by_name(
         self, references: References = None, thorough: bool = False
     ) -> dict[str, SacreMetric]:
-        """Return sacreBLEU's objects for the metrics that make sense for the language.
+        """Return sacreBLEU's objects, keyed by metric name, for metrics that suit the language.
 
-        Give ``references`` if everything will be scored against the same ones.
+        Give ``references`` if all translations will be scored against the same references.
         """
         return {
             metric.name: BUILDERS[metric.name](self, references)
@@ -77,7 +77,7 @@ BUILDERS: dict[str, Callable[[Metrics, References], SacreMetric]] = {
     "chrf": lambda _, references: CHRF(references=references),
     "ter": _ter,
 }
-"""Functions that build sacreBLEU's object for each metric of text in ``METRICS``."""
+"""For each of the ``METRICS`` that score text, a function that builds its sacreBLEU object."""
 
 
 def score(
@@ -112,7 +112,7 @@ def measure(
 def bootstrap(
     systems: Sequence[Sequence[str]], references: Sequence[str], metric: SacreMetric
 ) -> tuple[str, list[Result]]:
-    """Resample systems by sacreBLEU's paired bootstrap; return the signature and their results.
+    """Run sacreBLEU's paired bootstrap; return its signature, and a result for each system.
 
     The same systems always have the same results, whatever the environment variables are.
     """

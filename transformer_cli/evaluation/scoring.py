@@ -52,7 +52,7 @@ class Evaluation:
 
 
 def load_split(run: RunDirectory, split: str | None, advice: str) -> tuple[str, ParallelText]:
-    """Return the name and text of a split of a run's corpus, by default its first test split.
+    """Return the name and text of a split of a run's corpus, by default its first test split or val.
 
     The error for an imported model, which has no corpus, ends with ``advice``.
     """
@@ -76,12 +76,12 @@ def evaluate(
     metrics: Metrics = USUAL,
     notes: Sequence[Notes] = (),
 ) -> Evaluation:
-    """Translate the source side and score it; compute the loss of pairs that are short enough.
+    """Score translations of the source side; compute the loss of the pairs that are short enough.
 
     The text must have at least one pair; blank source lines have empty translations. All ranks
-    share the work and return the same result. If given, ``searcher`` translates instead of the
-    translator, e.g. with an engine that gives no loss. ``notes`` look at the translations, like
-    the notes of revisers.
+    divide the work and return the same result. If given, ``searcher`` translates instead of
+    ``translator``, for example with an engine that computes no loss. All translations are passed to
+    ``notes`` and to the notes of the translator's revisers.
 
     Raises:
         EvaluationStoppedError: the watcher of any rank, called before each batch, asks to stop.
@@ -115,7 +115,7 @@ def evaluate(
 
 
 def find_measurable_pairs(translator: TorchTranslator, text: EncodedText) -> np.ndarray:
-    """Return the indices of the pairs that are short enough for the loss."""
+    """Return the indices of the pairs short enough for the loss; raise CorpusError if none are."""
     lengths = np.maximum(text.src.lengths, text.tgt.lengths)
     short = np.flatnonzero(lengths <= translator.longest_source)
     if not len(short):
@@ -175,17 +175,17 @@ def _sum_nll(model: Transformer, batch: Batch, precision: torch.dtype) -> Float[
 
 @dataclass(frozen=True)
 class Validator:
-    """A function that evaluates a trainer's ``eval_model`` on the validation split, greedily."""
+    """A function that evaluates a trainer's ``eval_model`` on the validation split."""
 
     trainer: Trainer
     translator: TextTranslator[TorchEngine]
     pairs: ParallelText
     num_unscored: int  # number of pairs that are too long for the validation loss
     metrics: Metrics
-    select: str  # the metric that chooses the best checkpoint
+    select: str  # the metric used to choose the best checkpoint
 
     def __call__(self, should_stop: Callable[[], bool]) -> Validation | None:
-        """Evaluate the model; return None if asked to stop."""
+        """Evaluate the model with greedy search; return None if asked to stop."""
         self.trainer.eval_model.eval()
         try:
             result = evaluate(
@@ -203,7 +203,7 @@ class Validator:
 
 
 def choose_samples(pairs: ParallelText, hypotheses: Sequence[str]) -> list[dict[str, str]]:
-    """Return a few evenly spaced pairs with translations for people to read, long ones cut."""
+    """Return a few evenly spaced pairs with translations, for people to read; cut long lines."""
     places = {(2 * number + 1) * len(pairs) // (2 * _SAMPLES) for number in range(_SAMPLES)}
     sides = {"source": pairs.src, "reference": pairs.tgt, "translation": hypotheses}
     return [

@@ -1,4 +1,4 @@
-"""The interface of search engines: they get token ids and return hypotheses."""
+"""The interface of search engines, which get token ids and return hypotheses."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -9,18 +9,18 @@ from typing import Any, Protocol
 from transformer_cli.config.decoding_schema import DecodingConfig
 
 MakeSampler = Callable[[Sequence[list[int]]], Callable[[Any, Any], tuple[Any, Any]]]
-"""Returns a function that draws the next tokens for a batch of sources: a ``Rank`` of search.py."""
+"""A function (sources of a batch) -> a ``Rank`` of search.py, which draws the next tokens."""
 
 
 class Constraint(Protocol):
-    """A limit on what any search may write; extensions add constraints to a search."""
+    """A limit on the tokens that a search may write; extensions add constraints to searches."""
 
     def of_batch(self, places: Sequence[int], device: Any) -> Callable[[Any, Any, Any], object]:
-        """Return a function that limits the next tokens in a batch of the sources at ``places``.
+        """Return a function that limits the next tokens of a batch: sources numbered ``places``.
 
-        Its first argument is the log-probabilities, with a row for each hypothesis; it changes them
-        in place. The others are the place of each row's source in the batch, and the tokens of each
-        row so far, from BOS on.
+        It gets the log-probabilities of next tokens, with a row for each hypothesis, and changes
+        them in place. Its other arguments are, for each row, the index of its source in the batch,
+        and its tokens so far, from BOS on.
         """
 
 
@@ -33,8 +33,8 @@ class SearchOptions:
         eos_id: the token that ends an output; not part of it.
         banned_ids: tokens that are never written.
         decoding: search settings; ``TextTranslator`` applies those for lengths and batches.
-        constraints: further limits on what is written; not every engine supports them.
-        sampler: draws each token, with a beam of 1; None: search.
+        constraints: limits on the tokens that are written; not every engine supports them.
+        sampler: draws each token, if the beam size is 1; None: search for the likeliest.
         with_scores: whether log-probabilities are needed; otherwise greedy search may return 0.
     """
 
@@ -51,7 +51,7 @@ class SearchOptions:
 class Hypothesis:
     """One translation: its ids, without BOS and EOS, and its log-probability.
 
-    The log-probability is the sum over its tokens, and EOS if it did not end at a length limit.
+    The log-probability is summed over its tokens, and over EOS unless it ended at a length limit.
     """
 
     ids: list[int]
@@ -67,15 +67,15 @@ class SearchEngine(Protocol):
 
     @property
     def name(self) -> str:
-        """The name that users choose it by."""
+        """The name by which users choose the engine."""
 
     @property
     def is_on_gpu(self) -> bool:
-        """Whether it computes on a GPU."""
+        """Whether the engine computes on a GPU."""
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """The engine's settings and library versions that affect the output, by name."""
+        """The engine's settings and library versions that affect the output, keyed by name."""
 
     def search(
         self,
@@ -86,17 +86,17 @@ class SearchEngine(Protocol):
         progress: Callable[[int], object],
         should_stop: Callable[[], bool],
     ) -> list[list[Hypothesis]]:
-        """Return the hypotheses of each source in the order in which they end.
+        """Return the hypotheses of each source, in the order in which they ended.
 
         The result does not depend on the other sources in the batch.
 
         Args:
-            sources: token ids of each source with EOS; an empty source gets no hypotheses.
+            sources: token ids of each source, EOS included; an empty source gets no hypotheses.
             max_lengths: maximum number of output tokens for each source.
             options: how to search.
-            batch_tokens: maximum of source tokens x beam size in a batch.
+            batch_tokens: maximum per batch of source tokens multiplied by the beam size.
             progress: called with the number of sentences just finished.
-            should_stop: called before each batch; once it returns True, the rest get no hypotheses.
+            should_stop: called before each batch; once True, the sources left get no hypotheses.
 
         Raises:
             UsageError: the engine does not support the options.
@@ -104,7 +104,7 @@ class SearchEngine(Protocol):
 
 
 def describe_versions(*packages: str) -> dict[str, str]:
-    """Return the version of each package that is installed, by name."""
+    """Return the versions of those packages that are installed, keyed by package name."""
     versions = {}
     for package in packages:
         with suppress(PackageNotFoundError):

@@ -1,4 +1,4 @@
-"""Loading translators from trained runs and exported models."""
+"""Load translators from trained runs and exported models."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,10 +15,10 @@ from transformer_cli.runs.directory import RunDirectory
 
 @dataclass(frozen=True)
 class ComputeOptions:
-    """How to compute: the command-line options with these names.
+    """How to compute; the attributes have the names of command-line options.
 
-    ``search`` has settings that replace the run's search settings; None keeps the run's. The choice
-    of the engine depends on them; ``TextTranslator.with_search`` sets them.
+    ``search`` has search settings to replace the run's; a value of None keeps the run's value. Here
+    they only affect the choice of the engine; ``TextTranslator.with_search`` sets them.
     """
 
     engine: str = "auto"
@@ -52,9 +52,9 @@ def load_scorer(
     options: ComputeOptions,
     needing_torch: Sequence[str] = (),
 ) -> tuple[TextTranslator[Any], TextTranslator[SearchEngine] | None]:
-    """Return a torch translator for the loss, and one to search with, or None if torch searches.
+    """Return a torch translator for the loss, and a translator to search with (None: the same one).
 
-    With int8, the torch model computes in float32. For ``needing_torch``, see ``choose_engine``.
+    For precision int8, the torch model uses float32. For ``needing_torch``, see ``choose_engine``.
     """
     engine = choose_engine(run, options, needing_torch)
     exact = replace(options, precision="float32") if options.precision == "int8" else options
@@ -109,7 +109,7 @@ class Engine(Protocol):
     def load(
         self, run: RunDirectory, checkpoint: str, options: ComputeOptions
     ) -> TextTranslator[SearchEngine]:
-        """Load a model."""
+        """Load a model with this engine."""
 
     def load_settings(self, run: RunDirectory) -> Config:
         """Return the settings of a model that was exported for this engine."""
@@ -134,7 +134,7 @@ def choose_engine(
     Args:
         run: a run, or a shared or exported model.
         options: the user's options.
-        needing_torch: the given options that not every engine supports.
+        needing_torch: those of the user's options that not every engine supports.
         prefers_torch: whether the user wants scores, which other engines may compute differently.
 
     Raises:

@@ -1,10 +1,10 @@
-"""The output file of ``translate``, which an interrupted process can resume.
+"""The output file of ``translate``, which a later process can complete after an interruption.
 
-FILE appears only when it is complete. Until then, there are two other files next to it:
-FILE.partial, the translations so far, which is locked; and FILE.partial.json, the journal. The
-program writes a chunk of lines safely to disk, then the journal. The journal says how many lines
-are valid, and what they are translations of. However the process ends, the next one cuts the file
-where the journal says, and goes on with the same result as an uninterrupted process.
+FILE appears only when it is complete. Until then, there are two other files in its directory:
+FILE.partial, which has the translations so far and is locked, and FILE.partial.json, the journal.
+The program writes each chunk of lines safely to disk, and then the journal, which says how many
+lines are valid and what they are translations of. However the process ends, the next process
+truncates FILE.partial to the valid lines and goes on. The result is the same as without a break.
 """
 
 import hashlib
@@ -30,14 +30,14 @@ _Count = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 
 class _Journal(BaseModel):
-    """The journal: how much is done, and what the input is."""
+    """The journal: how many lines are done, and from which input."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     lines: _Count
     bytes: _Count
     input: str
-    """SHA-256 of the source lines, each with a line feed."""
+    """SHA-256 of the source lines that are done, each with a line feed."""
     output: str
     """SHA-256 of the bytes of the translations."""
     terms: dict[str, str]
@@ -66,12 +66,12 @@ class Output:
         self.commit("\n".join([*lines, ""]).encode())
 
     def finish(self) -> None:
-        """Finish a file without lines: if it is compressed, it needs a member too."""
+        """If nothing was written, write an empty member, as a compressed file needs one."""
         if not self._bytes:
             self.commit(b"")
 
     def commit(self, data: bytes) -> None:
-        """Write bytes safely to disk; in a compressed file, they become a member."""
+        """Write bytes safely to disk; in a compressed file, they become one member."""
         data = self._compress(data)
         with naming_output_errors(self._path):
             written = 0
@@ -161,14 +161,14 @@ def output_file(
 ) -> Iterator[Output]:
     """Yield the output for ``path``, resumed if possible; ``path`` appears when the block succeeds.
 
-    If the block raises, an older ``path`` stays as it was; see ``replace_file``.
+    If the block raises an error, an existing ``path`` is not changed; see ``replace_file``.
 
     Args:
         path: the file, which may not exist yet, in a directory that does. If it is a link, the
             file that it points to is replaced.
-        terms: settings and versions that the translations depend on, by name.
+        terms: settings and versions that the translations depend on, keyed by name.
         sources: the lines of the input, to check those that are already translated; None if they
-            cannot be read again: then nothing is resumed, now or later.
+            cannot be read again, so that nothing can be resumed, now or later.
 
     Raises:
         OutputError: the file cannot be written, or another process is writing it.
@@ -225,7 +225,7 @@ def _open_partial(partial: Path, path: Path) -> FileIO:
 
 @contextmanager
 def naming_output_errors(path: Path) -> Iterator[None]:
-    """Turn errors of the operating system into an error that names the file."""
+    """Turn an OSError inside the block into an OutputError that names the file."""
     try:
         yield
     except OSError as error:

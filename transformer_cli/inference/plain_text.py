@@ -1,4 +1,4 @@
-"""A check that a file has lines of text: it rejects other formats by their name or first bytes."""
+"""A check of a file's name and first bytes, to find out whether its lines are text."""
 
 import re
 from contextlib import suppress
@@ -16,7 +16,7 @@ _NO_LINES = re.compile(
 """Endings of files whose lines are not sentences.
 
 Endings that are also language codes, such as .arb, .cs, .hbs, .lrc, .smi and .ts, are left out. So
-is .zip: its error names the files in it.
+is .zip, as another error lists the files in it.
 """
 _MARKUP_OR_CODE = re.compile(
     rb"""(?:\xef\xbb\xbf)?\s*(?:
@@ -29,14 +29,14 @@ _MARKUP_OR_CODE = re.compile(
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""Starts of files whose lines are not sentences, whatever their names; prose never starts so."""
+"""Starts of files whose lines are not sentences, whatever their names; no prose starts that way."""
 _SNIFFED_BYTES = 4096
 
 
 def check_is_text(path: Path, readable: str) -> None:
     """Raise a UsageError if the lines of a file are not sentences.
 
-    Call it for files that no extension reads. ``readable`` names what the user can give instead.
+    Call this for files that no extension reads. ``readable`` names what the user can give instead.
     """
     if _NO_LINES.fullmatch(ending_of(path)) or _begins_as_markup_or_code(path):
         raise UsageError(
@@ -46,7 +46,7 @@ def check_is_text(path: Path, readable: str) -> None:
 
 
 def ending_of(path: Path) -> str:
-    """Return the ending of a name in lower case, without a compression ending such as '.gz'."""
+    """Return a file name's ending in lower case, after dropping a compression ending like '.gz'."""
     return (path.with_suffix("") if is_compressed(path) else path).suffix.lower()
 
 

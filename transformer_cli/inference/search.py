@@ -111,14 +111,14 @@ def search(
     options: SearchOptions,
     places: Sequence[int] = (),
 ) -> list[list[Hypothesis]]:
-    """Return 1 to ``beam_size`` hypotheses for each row of ``src``, in the order they end.
+    """Return 1 to ``beam_size`` hypotheses for each row of ``src``, in the order they ended.
 
     Args:
         model: the model in evaluation mode.
         src: padded source rows.
         max_lengths: maximum number of output tokens for each row, at least 1; search stops there.
         options: how to search.
-        places: the place of each row's source, for the constraints of ``options``.
+        places: the index of each row's source among all sources; see ``Constraint.of_batch``.
     """
     device = next(model.parameters()).device
     src, max_lengths = src.to(device), max_lengths.to(device)
@@ -129,9 +129,9 @@ def search(
 
 
 Rank = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-"""A function that returns some elements of each row and their columns, best first.
+"""A function that chooses elements of each row, and returns them and their columns, best first.
 
-A row has the log-probabilities of next tokens. The second argument has the sentence of each row.
+Each row has the log-probabilities of next tokens. The second argument has each row's sentence.
 """
 Narrow = Callable[[Tensor, Tensor, Tensor], object]
 """A function that sets forbidden tokens to -inf, in place; see ``Constraint.of_batch``."""
@@ -323,7 +323,7 @@ def _beam(
 def _iter_chosen(
     chosen: Bool[Tensor, "batch hypothesis"], written: Tensor, parents: Tensor, totals: Tensor
 ) -> Iterator[tuple[int, Hypothesis]]:
-    """Yield (row, ended hypothesis) for each chosen EOS continuation, by row, best first."""
+    """Yield (row, ended hypothesis) for each chosen EOS continuation, row by row, best first."""
     rows, places = chosen.nonzero().unbind(dim=1)
     ids = written[rows, parents[rows, places], 1:].tolist()
     for row, of_row, total in zip(rows.tolist(), ids, totals[rows, places].tolist(), strict=True):
@@ -336,7 +336,7 @@ def _iter_chosen(
 def cut_longest_first(
     order: np.ndarray, lengths: np.ndarray, batch_tokens: int
 ) -> Iterator[np.ndarray]:
-    """Yield slices of ``order``, longest first, with at most ``batch_tokens`` after padding."""
+    """Cut ``order`` (longest first) into slices of at most ``batch_tokens``, padding included."""
     while len(order):
         rows = max(1, batch_tokens // lengths[order[0]])
         yield order[:rows]
@@ -356,8 +356,8 @@ def map_on_cores(
 ) -> Iterator[Result]:
     """Yield the result of ``function`` for each item, in order; a CPU computes several at a time.
 
-    Each item runs in its own thread, with its share of torch's threads. So ``function`` itself must
-    set what is local to a thread, such as autocast.
+    These items run in threads of their own, each with a share of torch's threads. So ``function``
+    itself must set what is local to a thread, such as autocast.
     """
     # A decoding step consists of many small operations, which several cores share badly.
     threads = torch.get_num_threads()

@@ -8,7 +8,7 @@ from transformer_cli.inference.engine import Hypothesis
 from transformer_cli.text.protocol import EncodedSource
 
 Pieces = tuple[Hypothesis, ...]
-"""One translation of a line as ids: a hypothesis for each of its pieces."""
+"""One translation of a line, as ids: a hypothesis for each of the line's pieces."""
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class EncodedLine:
     Attributes:
         text: the line.
         source: the ids of the line, and other data that the tokenizers need.
-        pieces: the ids of its pieces: several if the line is too long, none if it is blank. Each
+        pieces: the ids of the line's pieces: several if it is too long, none if it is blank. Each
             piece starts with the ids of ``EncodedSource.start`` and ends with EOS.
         is_copied: whether the line is its own translation; then there are no pieces.
     """
@@ -39,10 +39,10 @@ class Translation:
         score: ranks the translations of a line: the log-probability divided by the length penalty.
             Pieces have their own scores, and their sum is the score, so that the best pieces make
             the best translation.
-        alignment: pairs of aligned words of the line and of ``text``. White space separates words;
-            they are counted from 0. Empty unless an extension aligns them.
-        tokens: number of tokens, with the end of each piece.
-        remark: a remark of a reviser; see ``Reviser``.
+        alignment: pairs (word of the line, word of ``text``), numbered from 0. White space
+            separates words. Empty unless an extension aligns the words.
+        tokens: number of tokens, including one EOS for each piece.
+        remark: a remark by a ``Reviser``.
         pieces: the hypotheses of the pieces; empty for a line that is its own translation.
     """
 
@@ -72,14 +72,14 @@ class Watcher(NamedTuple):
     on_long_line: Callable[[str], object] = ignore
     """Called with a message about each line that is translated in pieces."""
     should_stop: Callable[[], bool] = never
-    """Called before each batch; once it returns True, the rest is left empty."""
+    """Called before each batch; once it returns True, the remaining translations are empty."""
 
 
 NOBODY = Watcher()
 
 
 class Notes:
-    """Notes about translations, line by line and as a summary; subclasses write them.
+    """Notes about translations, line by line and as a summary; subclasses override the methods.
 
     ``translate`` prints the summary; ``evaluate`` reports the facts, or the rows and remarks.
     Notes are a context manager, which ``translate`` exits after the last translation or an error.
@@ -114,7 +114,7 @@ class Notes:
 
 
 class Reviser:
-    """A reviser changes the translations that a search finds; extensions define subclasses.
+    """An object that changes the translations found by a search; extensions define subclasses.
 
     A ``TextTranslator`` gets revisers from tokenizers and from options (``ExtraOptions.prepare``).
     """
@@ -139,5 +139,5 @@ class Reviser:
         return found
 
     def notes(self) -> Notes:
-        """Return new notes about the translations of a text."""
+        """Return new ``Notes`` for the translations of one text."""
         return Notes()

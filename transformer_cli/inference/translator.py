@@ -52,7 +52,7 @@ class TextTranslator(Generic[EngineT]):
         engine: holds the model and runs the search.
         tokenizers: the run's tokenizers.
         config: the run's settings.
-        decoding: the run's search settings, or as changed by ``with_search``.
+        decoding: the run's search settings, with the changes made by ``with_search``.
         max_length: maximum number of tokens of any output; None: no such limit.
         checkpoint: SHA-256 of the checkpoint's manifest; empty for weights without a manifest.
         writes_unknown: whether the model may write unknown words.
@@ -70,7 +70,7 @@ class TextTranslator(Generic[EngineT]):
     sampler: MakeSampler | None = None
     revisers: tuple[Reviser, ...] = ()
     n_best: ClassVar[int | None] = None
-    """Number of translations of a line, with scores, that ``translate`` needs; None: the best."""
+    """How many scored translations of a line ``translate`` needs; None: one without a score."""
 
     def with_search(
         self,
@@ -102,12 +102,12 @@ class TextTranslator(Generic[EngineT]):
 
     @property
     def all_revisers(self) -> tuple[Reviser, ...]:
-        """All revisers in order: the tokenizers' come first, as they know what ids stand for."""
+        """All revisers in order; those of the tokenizers, which know what ids mean, come first."""
         return (*self.tokenizers.revisers, *self.revisers)
 
     @property
     def settings_fingerprint(self) -> dict[str, str]:
-        """The settings and versions that determine the translation of a line, by name."""
+        """The settings and versions that determine a line's translation, keyed by name."""
         search = self.decoding.model_dump(mode="json", exclude={"batch_tokens"})
         settings = {"max_length": self.max_length, **search}
         shown = {key: str(value) for key, value in settings.items()} | self.tokenizers.fingerprint
@@ -127,11 +127,11 @@ class TextTranslator(Generic[EngineT]):
         """Return each line's translations, at least one, best first.
 
         A line without words, such as a number, a URL or a line of invisible characters, is its own
-        translation; see ``Tokenizers.has_words``. But if many sources of the training text have no
-        letters, the model also translates such lines, except invisible ones.
+        translation; see ``Tokenizers.has_words``. But if many source lines in training have
+        no letters, the model also translates such lines, except for invisible ones.
 
         A line of more than ``longest_source`` tokens is split into as few pieces as possible, with
-        nearly equal lengths. Spaces join their translations.
+        nearly equal lengths. The translations of the pieces are joined with spaces.
 
         Args:
             lines: text without line ends.
@@ -159,7 +159,7 @@ class TextTranslator(Generic[EngineT]):
         Args:
             chunks: lists of ``chunk_lines`` lines.
             n_best: see ``translate_lines``.
-            first_line: the number of the first line.
+            first_line: the number of the first line, for messages.
             reads_ahead: whether an engine may read chunks before it has translated earlier ones;
                 False for a pipe, because its writer may wait for translations.
             watcher: see ``translate_lines``.
@@ -170,7 +170,7 @@ class TextTranslator(Generic[EngineT]):
             yield self.translate_encoded(encoded, n_best, watcher)
 
     def to_line(self, number: int, line: str, found: Sequence[Translation]) -> str:
-        """Return the output of ``translate`` for a line; ``number`` counts lines from 1."""
+        """Return what ``translate`` writes for a line; ``number`` counts lines from 1."""
         return found[0].text
 
     def encode_lines(
@@ -241,17 +241,17 @@ class TextTranslator(Generic[EngineT]):
         return not (self.tokenizers.letterless or self.tokenizers.has_words(text))
 
     def write(self, found: Sequence[tuple[EncodedLine, Pieces]]) -> list[Translation]:
-        """Return the text of the translations found for some lines."""
+        """Convert translations from ids to text; see ``write_line``."""
         return [self.write_line(line, pieces) for line, pieces in found]
 
     def write_line(
         self, line: EncodedLine, pieces: Pieces, tokens: Sequence[str] | None = None
     ) -> Translation:
-        """Return one translation with its text.
+        """Convert one translation of a line from ids to text.
 
         Args:
             line: the source line.
-            pieces: the hypothesis found for each piece.
+            pieces: the hypothesis chosen for each piece of the line.
             tokens: the tokens to write instead of those of ``Tokenizer.filled_tokens``.
         """
         if line.is_copied:
@@ -288,9 +288,9 @@ class TextTranslator(Generic[EngineT]):
         progress: Callable[[int], object] = ignore,
         should_stop: Callable[[], bool] = never,
     ) -> list[list[Hypothesis]]:
-        """Return the hypotheses of pieces of lines, best first; see ``SearchEngine.search``.
+        """Return the hypotheses of each piece, best first; see ``SearchEngine.search``.
 
-        Each piece is given by its line and its number in that line.
+        A piece is given as its line and its index in ``EncodedLine.pieces``.
         """
         sources = [line.pieces[number] for line, number in pieces]
         limits, options = self.plan_search(pieces, with_scores)
@@ -323,7 +323,7 @@ class TextTranslator(Generic[EngineT]):
 
     @property
     def longest_source(self) -> int:
-        """The maximum number of tokens of a source that is not split, without EOS."""
+        """The maximum number of tokens of a source that need not be split; EOS doesn't count."""
         limit = self.max_positions
         return LONGEST_SOURCE if limit is None else min(LONGEST_SOURCE, limit - 1)
 
@@ -337,7 +337,7 @@ class TextTranslator(Generic[EngineT]):
     def report_long_lines(
         self, lengths: Iterable[int], watcher: Watcher, first_line: int = 1
     ) -> None:
-        """Report the lines that must be split; ``lengths`` has each line's number of tokens."""
+        """Tell ``watcher`` which lines must be split; ``lengths`` has their numbers of tokens."""
         for line, tokens in enumerate(lengths, first_line):
             if tokens > self.longest_source:
                 pieces = -(-tokens // self.longest_source)

@@ -45,7 +45,7 @@ def use_threads(threads: int | None) -> None:
 def choose_precision(name: PrecisionName, device: torch.device) -> torch.dtype:
     """Return the compute dtype; 'auto' means bfloat16 on a GPU that supports it, else float32.
 
-    On other devices torch emulates 'bfloat16', which is slower than float32.
+    On other devices, torch emulates bfloat16 if asked for it; this is slower than float32.
 
     Raises:
         UsageError: ``name`` is 'bfloat16', and the device is MPS.
@@ -65,8 +65,8 @@ def choose_training_precision(
 ) -> torch.dtype:
     """Return the compute dtype for training, the same on all ranks; see ``choose_precision``.
 
-    On a CPU, 'auto' keeps the dtype of ``earlier`` training in this run. For a new run it means
-    bfloat16 if the processor of the main process supports it, otherwise float32.
+    On a CPU, 'auto' keeps ``earlier``, the dtype that the run was trained in before. In a new run,
+    it means bfloat16 if the processor of the main process supports that, otherwise float32.
     """
     if name == "auto" and device.type == "cpu":
         is_bfloat16 = earlier == "bfloat16" if earlier else has_bfloat16()
@@ -75,7 +75,7 @@ def choose_training_precision(
 
 
 def has_bfloat16() -> bool:
-    """Return whether this processor multiplies in bfloat16, instead of emulating it."""
+    """Return whether this processor multiplies in bfloat16 natively, without emulation."""
     if platform.machine() in ("x86_64", "AMD64"):
         # oneDNN says yes for every AVX-512 processor here, even one that emulates bfloat16.
         return bool(torch.cpu._is_avx512_bf16_supported())
@@ -98,7 +98,7 @@ def empty_cache() -> None:
 def bound_kernel_caches() -> None:
     """Limit oneDNN's kernel caches; call this before the first matmul of training.
 
-    Values set by the user take precedence.
+    Environment variables that the user has set take precedence.
     """
     # oneDNN compiles a kernel per shape of batch and layer; it and torch cache 1,024 each. Training
     # batches seldom repeat a shape, so the caches grew by 10 MB per step with few hits.

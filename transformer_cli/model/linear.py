@@ -31,7 +31,7 @@ class FusedLinear:
     def __call__(
         self, x: Float[Tensor, "*batch d_in"], relu: bool = False
     ) -> Float[Tensor, "*batch d_out"]:
-        """Return the layers' concatenated outputs, or their ReLU; autocast may set the dtype."""
+        """Return the concatenated outputs, after ReLU if ``relu``; autocast may set the dtype."""
         if self._packed is not None and self._packed[0].is_mkldnn:
             weight, bias = self._packed
             return _onednn_linear(x.to(bias.dtype), weight, bias, "relu" if relu else "none")
@@ -66,7 +66,7 @@ class FusedLinear:
 
 @contextmanager
 def pack_weights(model: nn.Module) -> Iterator[None]:
-    """Pack a model's weights for the current autocast; don't change them inside the block."""
+    """Pack a model's weights inside the block, which must not change them; see ``FusedLinear``."""
     linears = list(fused_linears(model))
     try:
         for linear in linears:

@@ -1,7 +1,7 @@
 """The encoder-decoder Transformer (Vaswani et al. 2017), from ids to logits.
 
 The parts, in order: dropout and attention, the layers of both stacks, embeddings, the model, its
-state during step-by-step decoding, and its weights by name.
+state during step-by-step decoding, and functions for its weights.
 """
 
 import math
@@ -35,11 +35,11 @@ StepHidden = Float[Tensor, "batch hypothesis d_model"]
 
 
 class Activation(NamedTuple):
-    """The function between the two matrices of a feed-forward layer."""
+    """The activation function between the two matrices of a feed-forward layer."""
 
     function: Callable[[Tensor], Tensor]
     gated: bool = False
-    """Whether it is applied to a third matrix' output, which then multiplies the first one's."""
+    """Whether it is applied to a gate, the output of a third matrix; see ``FeedForward``."""
 
 
 # Exporters and other engines declare which of these they support, and refuse the others.
@@ -47,14 +47,14 @@ NORMS: dict[str, Callable[[int], nn.Module]] = {
     "layernorm": nn.LayerNorm,
     "rmsnorm": partial(nn.RMSNorm, eps=1e-5),  # LayerNorm's; the default depends on the dtype
 }
-"""The norms by ``model.norm_kind``; each takes the width."""
+"""The norm for each ``model.norm_kind``, as a function of the width."""
 ACTIVATIONS = {
     "relu": Activation(F.relu),
     "gelu": Activation(F.gelu),
     "swish": Activation(F.silu),
     "swiglu": Activation(F.silu, gated=True),
 }
-"""The activations by ``model.activation``."""
+"""The activation for each ``model.activation``."""
 
 
 class Dropout(nn.Module):
@@ -122,9 +122,9 @@ class MultiHeadAttention(nn.Module):
         mask: Mask | None = None,
         causal: bool = False,
     ) -> Float[Tensor, "batch query d_model"]:
-        """Attend from each position of ``x`` to ``memory``, only where ``mask`` is True if given.
+        """Attend from each position of ``x`` to ``memory``, only where ``mask`` (if given) is True.
 
-        If ``causal``, position i instead attends to positions up to i.
+        If ``causal`` is set, there is no ``mask``, and position i attends to positions up to i.
         """
         if x is memory:
             queries, keys, values = self.queries_keys_values(x)
@@ -139,7 +139,7 @@ class MultiHeadAttention(nn.Module):
         return self._split(self._q(x), 1)[0]
 
     def keys_values(self, memory: Float[Tensor, "batch key d_model"]) -> Heads:
-        """Return the projected keys and values of ``memory``, which a decoder caches."""
+        """Return the projected keys and values of ``memory``; decoding caches them."""
         return self._split(self._kv(memory), 2)
 
     def queries_keys_values(self, x: Float[Tensor, "batch position d_model"]) -> Heads:
@@ -175,7 +175,7 @@ class MultiHeadAttention(nn.Module):
         return self._out(merged)
 
     def _use_unfused(self, queries: Tensor) -> bool:
-        """Return whether to materialise the weights instead of using fused attention."""
+        """Return whether to materialise the attention weights instead of using fused attention."""
         # On a CPU, torch's fused attention has no dropout and a slow backward pass in bfloat16. It
         # is slow for the few queries of a decoding step, but long sequences need less memory.
         if queries.device.type != "cpu":
@@ -266,7 +266,7 @@ class Residual(nn.Module):
     def forward(
         self, x: Float[Tensor, "*batch d_model"], sublayer: Callable[[Tensor], Tensor]
     ) -> Float[Tensor, "*batch d_model"]:
-        """Return ``x`` plus the sublayer's output, normalised before or after."""
+        """Return ``x`` plus the sublayer's output; normalise the sublayer's input or the sum."""
         if self.pre_norm:
             x = x + self.dropout(sublayer(self.norm(x)))
         else:
@@ -297,8 +297,8 @@ class EncoderLayer(nn.Module):
 class LayerCache:
     """Key-value cache of one decoder layer.
 
-    The memory's keys and values are computed once per sentence. The target's are written once per
-    hypothesis and never moved; ``DecoderState`` masks entries that a hypothesis may not attend to.
+    Keys and values of the memory are computed once per sentence, those of the target once for each
+    hypothesis. They are never moved; ``DecoderState`` masks what a hypothesis may not attend to.
     """
 
     memory_keys: Float[Tensor, "batch heads src d_head"]
@@ -306,7 +306,7 @@ class LayerCache:
     keys: Float[Tensor, "batch heads capacity beam d_head"]
     values: Float[Tensor, "batch heads capacity beam d_head"]
     length: int = 0
-    """Positions written."""
+    """Number of positions written."""
 
     def write(
         self,
@@ -315,7 +315,7 @@ class LayerCache:
     ) -> tuple[
         Float[Tensor, "batch heads written d_head"], Float[Tensor, "batch heads written d_head"]
     ]:
-        """Store the keys and values of the next position; return all so far, in this order.
+        """Store the keys and values of the next position; return all keys and all values so far.
 
         There may be fewer hypotheses than places in the beam.
         """
@@ -358,7 +358,7 @@ class DecoderLayer(nn.Module):
         return x
 
     def init_cache(self, memory: Memory, beam_size: int) -> LayerCache:
-        """Return the cache before the first step."""
+        """Return the cache for the first step, with only the keys and values of the memory."""
         keys, values = self.cross_attention.keys_values(memory)
         batch, heads, _, d_head = keys.shape
         shape = (batch, heads, self._INITIAL_CAPACITY, beam_size, d_head)
@@ -375,7 +375,7 @@ class DecoderLayer(nn.Module):
         tgt_mask: Bool[Tensor, "batch 1 hypothesis written"] | None,
         src_mask: SrcMask,
     ) -> StepHidden:
-        """Return the output at each hypothesis' next position; the cache holds earlier ones."""
+        """Return the output at each hypothesis' next position; ``cache`` has earlier positions."""
 
         def self_attend(y: Tensor) -> Tensor:
             queries, keys, values = self.self_attention.queries_keys_values(y)
@@ -406,7 +406,7 @@ def sinusoids(length: int, d_model: int) -> Float[Tensor, "length d_model"]:
 
 
 class SinusoidalPositions(nn.Module):
-    """Sinusoidal encodings in a table that grows with the longest input."""
+    """Sinusoidal position encodings, in a table that grows with the longest input."""
 
     table: Tensor
 
@@ -466,7 +466,7 @@ class Embedding(nn.Module):
     def forward(
         self, ids: Int[Tensor, "batch column"], position: int | None = None
     ) -> Float[Tensor, "batch column d_model"]:
-        """Embed rows of ``ids`` that start at position 0, or that are all at ``position``."""
+        """Embed ``ids``; column n is at position n, or all are at ``position`` if it is given."""
         start, length = (0, ids.size(1)) if position is None else (position, 1)
         embedded: Tensor = self.dropout(
             self.tokens(ids) * self.scale + self.positions(start, length)
@@ -522,12 +522,12 @@ class Transformer(nn.Module):
         return self.logits(self.hidden_states(src, tgt_in))
 
     def hidden_states(self, src: SrcIds, tgt_in: TgtIds) -> Hidden:
-        """Return the decoder's output, the input of the output layer."""
+        """Return the decoder's output, which is the input of the output layer."""
         memory, src_mask = self.encode(src)
         return self.decode(tgt_in, memory, src_mask)
 
     def encode(self, src: SrcIds) -> tuple[Memory, SrcMask]:
-        """Return the memory of a source, and its mask: True where attention is allowed."""
+        """Return the memory, and its mask, which is True where attention is allowed."""
         src_mask = (src != self.pad_id)[:, None, None, :]
         x = self.src_embedding(src)
         for layer in self.encoder:
@@ -544,13 +544,13 @@ class Transformer(nn.Module):
         return hidden_states
 
     def init_state(self, src: SrcIds, beam_size: int = 1) -> "DecoderState":
-        """Encode ``src`` and return the state for decoding ``beam_size`` hypotheses per row."""
+        """Encode ``src``; return the state for decoding with ``beam_size`` hypotheses per row."""
         memory, src_mask = self.encode(src)
         caches = [layer.init_cache(memory, beam_size) for layer in self.decoder_layers()]
         return DecoderState(src_mask, caches, beam_size)
 
     def step(self, tokens: StepIds, state: "DecoderState") -> StepHidden:
-        """Feed ``tokens``, advance ``state`` by one position, and return the decoder's output."""
+        """Feed ``tokens`` to the decoder and return its output; advance ``state`` by a position."""
         tgt_mask = state.extend(tokens.size(1))
         x = self.tgt_embedding(tokens, state.position)
         for layer, cache in zip(self.decoder_layers(), state.caches, strict=True):
@@ -566,7 +566,7 @@ class Transformer(nn.Module):
         return self._output(hidden_states)
 
     def freeze(self, parts: Collection[str]) -> None:
-        """Stop computing gradients for these parts, which have the names of ``training.freeze``."""
+        """Stop computing gradients for these parts of the model; see ``training.freeze``."""
         modules: dict[str, tuple[nn.Module, ...]] = {
             "embeddings": (self.src_embedding, self.tgt_embedding),
             "encoder": (self.encoder, self.encoder_norm),
@@ -577,16 +577,16 @@ class Transformer(nn.Module):
                 module.requires_grad_(False)
 
     def decoder_layers(self) -> list[DecoderLayer]:
-        """Return the decoder's layers with their type."""
+        """Return the decoder's layers, typed as ``DecoderLayer``."""
         return cast("list[DecoderLayer]", list(self.decoder))
 
 
 @dataclass
 class DecoderState:
-    """Incremental decoding state of a batch.
+    """State of a batch during step-by-step decoding.
 
     Beam search reorders hypotheses without moving their caches. For each hypothesis and position,
-    ``cache_indirection`` has the place in the beam where the token was cached.
+    ``cache_indirection`` has the place in the beam where the token at that position was cached.
     """
 
     src_mask: SrcMask
@@ -596,7 +596,7 @@ class DecoderState:
     cache_indirection: Int[Tensor, "batch hypothesis position"] | None = None
 
     def extend(self, hypotheses: int) -> Bool[Tensor, "batch 1 hypothesis written"] | None:
-        """Add a position; return the mask of the keys that each hypothesis sees, None for all."""
+        """Add a position; return a mask of the keys that each hypothesis sees (None: all keys)."""
         if self.beam_size == 1:
             return None
         places = torch.arange(self.beam_size, device=self.src_mask.device)
@@ -649,7 +649,7 @@ class _ShapesOnly(TorchFunctionMode):
 
 
 def count_parameters(model: nn.Module, trained_only: bool = False) -> int:
-    """Return the number of parameters, or only of trained ones; tied ones count once."""
+    """Return the number of all parameters or of trained ones only; tied ones count once."""
     return sum(
         parameter.numel()
         for parameter in model.parameters()
@@ -661,7 +661,7 @@ def count_parameters(model: nn.Module, trained_only: bool = False) -> int:
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
-    """Return the weights, sharing memory with the model."""
+    """Return the model's weights, keyed by name; they share memory with the model."""
     return {name: weight.detach() for name, weight in model.named_parameters()}
 
 

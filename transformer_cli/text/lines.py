@@ -1,4 +1,4 @@
-"""Reading the lines of text files, and checking whether a line needs translation."""
+"""Read the lines of text files, and check whether a line needs translation."""
 
 import codecs
 import re
@@ -13,7 +13,7 @@ from transformer_cli.base.text_files import find_compressed_ending, open_text
 from transformer_cli.config.choices import DecodingErrors
 
 MAX_LINE_BYTES = 1 << 22
-"""Longest line to read. A file without line ends is not text, and might not fit into memory."""
+"""Maximum length of a line. A file without line ends is not text, and may not fit into memory."""
 _TAR_MAGICS = b"ustar\x0000", b"ustar  \x00"  # of POSIX and of GNU tar
 # Unicode calls Hangul fillers letters, but they are invisible.
 _LETTER_OR_NUMERAL = re.compile("[^\\W\\d_\u115f\u1160\u3164\uffa0]")
@@ -25,12 +25,12 @@ _VISIBLE = re.compile(
 
 
 def is_blank(line: str) -> bool:
-    """Return whether a line has only white space and invisible characters."""
+    """Return whether a line is empty or has only white space and invisible characters."""
     return _VISIBLE.search(line) is None
 
 
 def has_letters(text: str) -> bool:
-    """Return whether a text has a visible letter; digits and other numerals are not letters."""
+    """Return whether ``text`` has a visible letter; digits and other numerals are not letters."""
     place = 0
     while match := _LETTER_OR_NUMERAL.search(text, place):
         if match[0].isalpha():
@@ -40,10 +40,10 @@ def has_letters(text: str) -> bool:
 
 
 def has_words(line: str) -> bool:
-    """Return whether a line has letters outside parts that no translation changes, such as URLs.
+    """Return whether a line has letters outside of parts that are never translated, such as URLs.
 
-    Extensions find such parts through the interface ``unchanged parts``. ``signs`` is a pattern
-    that lines without such parts seldom match; ``load`` names a function like this one.
+    Extensions find these parts with entries of the interface ``unchanged parts``. ``signs`` is a
+    pattern that lines without such parts seldom match; ``load`` names a function like this one.
     """
     return has_letters(line) and all(
         entry.load()(line) for signs, entry in _unchanged_parts() if signs.search(line)
@@ -60,7 +60,7 @@ def _unchanged_parts() -> list[tuple[re.Pattern[str], registry.Entry]]:
 
 
 def stream_lines(path: Path, once: bool = False) -> Iterator[str]:
-    """Yield the lines of a text file, compressed or not; raise the errors of ``decode_lines``."""
+    """Yield the lines of a text file, which may be compressed; for errors, see ``decode_lines``."""
     with open_text(path, once) as file:
         yield from decode_lines(bounded_lines(file, str(path)), str(path))
 
@@ -82,13 +82,13 @@ def decode_lines(
 ) -> Iterator[str]:
     r"""Decode the lines of the binary file ``name`` one by one.
 
-    Only ``\n`` ends a line, so that every program splits both sides of a corpus alike. Other
-    characters that Python's ``splitlines`` breaks at stay in their line. One ``\r`` before the line
-    end is dropped, and so is a byte order mark at the start of the file. The last line may lack
-    its line end. With ``errors`` 'replace', U+FFFD replaces bytes that are not UTF-8.
+    Only ``\n`` ends a line, so that all programs split both sides of a corpus in the same way.
+    Other characters at which Python's ``splitlines`` splits stay in the line. One ``\r`` before
+    the line end is dropped, and so is a byte order mark at the start of the file. The last line
+    may lack a line end. If ``errors`` is 'replace', U+FFFD replaces bytes that are not UTF-8.
 
     Raises:
-        CorpusError: a line is not UTF-8, and ``errors`` is 'strict'.
+        CorpusError: the file is not text, or a line is not UTF-8 and ``errors`` is 'strict'.
     """
     for number, raw in enumerate(raw_lines, start=1):
         if number == 1:
@@ -99,7 +99,7 @@ def decode_lines(
 
 
 def without_byte_order_mark(first_line: bytes, name: str) -> bytes:
-    """Return a file's first line without byte order mark; raise CorpusError if it is no text."""
+    """Return a text file's first line without a byte order mark; raise CorpusError otherwise."""
     first_line = first_line.removeprefix(codecs.BOM_UTF8)
     if ending := find_compressed_ending(first_line):
         raise CorpusError(
@@ -127,7 +127,7 @@ def _find_utf16(first_line: bytes) -> str | None:
 
 
 def decode_line(raw: bytes, name: str, number: int, errors: DecodingErrors = "strict") -> str:
-    """Decode a line without its line end; raise the errors of ``decode_lines``."""
+    """Decode a line and drop its line end; raise CorpusError as ``decode_lines`` does."""
     raw = raw.removesuffix(b"\n").removesuffix(b"\r")
     try:
         return raw.decode("utf-8", errors)

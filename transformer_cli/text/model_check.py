@@ -1,4 +1,4 @@
-"""Trials of models in a child process, because damaged or hostile ones can crash a process."""
+"""Test models in a child process, because a damaged or hostile model can crash its process."""
 
 import hashlib
 import subprocess
@@ -13,7 +13,7 @@ from transformer_cli.base.files import open_cache
 from transformer_cli.base.packages import __version__
 
 _SCRIPT = Path(__file__).with_name("model_check_script.py")
-# In seconds. A trial takes 0.1 seconds, or a few seconds with the largest models.
+# In seconds. A test takes 0.1 seconds, or a few seconds with the largest models.
 _TIMEOUT = 60.0
 # On Windows, higher exit codes mean crashes; for example, 0xC0000005 is an access violation.
 _WINDOWS_CRASH = 0xC0000000
@@ -22,7 +22,7 @@ _checked: set[str] = set()
 
 
 def mark_checked(model: bytes) -> None:
-    """Skip the trial of a model that this process has learned."""
+    """Let ``check_model`` skip the test of a model, because this process has learned the model."""
     _checked.add(hashlib.sha256(model).hexdigest())
 
 
@@ -33,10 +33,10 @@ def check_model(
     module: str = "sentencepiece",
     script: Path | None = None,
 ) -> None:
-    """Try the bytes of a model in a child process, unless they are known to be good.
+    """Test a tokenizer's model in a child process, unless it is known to be good.
 
-    If the trial fails, raise a TokenizerError that names the file ``source``, where the bytes came
-    from, and ends with ``advice``.
+    If the test fails, raise a TokenizerError that names ``source``, the file that the model was
+    read from, and ends with ``advice``. For ``module`` and ``script``, see ``find_fault``.
     """
     digest = hashlib.sha256(model).hexdigest()
     if digest in _checked:
@@ -49,13 +49,13 @@ def check_model(
 def find_fault(
     module: str, script: Path | None, model: bytes, sums: Mapping[str, str]
 ) -> str | None:
-    """Return what is wrong with a library's model, or None; the user's cache remembers good models.
+    """Return what is wrong with a model, or None; the user's cache remembers the good models.
 
-    ``script`` has a function ``use(model, texts)`` that uses each part of the model; without it,
-    the model is SentencePiece's. ``model`` is the first argument: the bytes or the path of the
-    model. ``sums`` has the SHA-256 of the model's files.
+    ``module`` is the library that reads the model. ``script`` has a function ``use(model, texts)``
+    that uses each part of the model; None means a SentencePiece model. ``model`` has the bytes of
+    the model, or of its path. ``sums`` has the SHA-256 of each of the model's files.
     """
-    # The cache helps: a trial takes longer than everything else before the first translation.
+    # The cache helps: a test takes longer than everything else before the first translation.
     tried_of = {"by": __version__, module: import_module(module).__version__, **sums}
     name = hashlib.sha256(repr(sorted(tried_of.items())).encode()).hexdigest()
     cache = open_cache("tried")
@@ -69,7 +69,7 @@ def find_fault(
 
 
 def _try(module: str, script: Path | None, model: bytes) -> str | None:
-    """Try a model in a child process; return what is wrong with it, or None."""
+    """Test a model in a child process; return what is wrong with it, or None."""
     try:
         child = subprocess.run(
             [*PYTHON, str(_SCRIPT), *([str(script)] if script else [])],

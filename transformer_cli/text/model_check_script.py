@@ -1,9 +1,9 @@
-"""The script for model_check.py's child process: it tries a model from standard input.
+"""The script that model_check.py runs in a child process, to test a model from standard input.
 
-The model is SentencePiece's, unless the first argument names a script: then its ``use`` tries it.
+It tests a SentencePiece model or, if an argument names another script, calls that script's ``use``.
 
 The libraries do not validate a model's tables, and a bad table can crash the process that uses it.
-To start fast, the script imports only the library.
+To start fast, the script imports only the model's library, not this package.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ _MAX_MEMORY = 8 << 30
 
 
 def main() -> None:
-    """Use each table of a model; an exception or a crash means that the model is unusable."""
+    """Use each table of the model; an exception or a crash means that the model is unusable."""
     # This fails if there is a lower limit already, and on Windows, which has no such limits.
     with contextlib.suppress(ValueError, OSError, ImportError):
         import resource

@@ -1,4 +1,4 @@
-"""The interface of tokenizers: for one side, and for both sides together as a line codec."""
+"""The interfaces of one side's tokenizer, of both sides' tokenizers together, and of codecs."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,65 +10,65 @@ from transformer_cli.text.lines import has_words
 
 UNK_ID, BOS_ID, EOS_ID, PAD_ID = 0, 1, 2, 3
 SPECIALS = ("<unk>", "<BOS>", "<EOS>", "<PAD>")
-"""The tokens of these ids: unknown words, begin and end of a sentence, padding."""
+"""The tokens with these ids: an unknown word, the start and end of a sentence, and padding."""
 
 
 class Tokenizer(Protocol):
-    """The tokenizer of one side, with the special tokens ``SPECIALS``.
+    """The tokenizer of one side (source or target), with the special tokens ``SPECIALS``.
 
-    Tokenizers inherit from it. The methods with a body suit most subword tokenizers.
+    All tokenizers inherit from this class; its default methods suit most subword tokenizers.
     """
 
     size: int  # number of vocabulary entries, with the four special tokens
     is_word_level: bool = False
-    """Whether every token is a word, so that words may be unknown and replaced."""
+    """Whether every token is a whole word, so that a word may be unknown and need replacing."""
     source_ids: Sequence[int] = ()
-    """Reserved ids that only sources have, for example the ids of tags; translations have none."""
+    """Reserved ids that occur in sources but never in translations, for example ids of tags."""
 
     @property
     def text_size(self) -> int:
-        """The number of vocabulary entries for text; reserved ids, if any, follow after them."""
+        """The number of vocabulary entries, not counting reserved ids, which come last."""
         return self.size
 
     @property
     def reserved_ids(self) -> dict[str, Any]:
-        """The reserved ids, which follow the ids of text, by what they stand for."""
+        """The reserved ids, which follow the ids of text, keyed by purpose, for example 'tags'."""
         return {}
 
     @property
     def sentencepiece_model(self) -> bytes | None:
-        """The bytes of a SentencePiece model, if it splits text into the tokens of ``token``."""
+        """The bytes of a SentencePiece model that splits text into the same tokens, or None."""
         return None
 
     def encode(self, line: str) -> list[int]:
-        """Return a line's ids, without BOS and EOS."""
+        """Return the ids of a line's tokens, without BOS or EOS."""
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of ids, on one line; BOS, EOS and PAD are skipped."""
+        """Return the text that ids stand for, on one line; skip BOS, EOS and PAD."""
 
     def token(self, number: int) -> str:
-        """Return an id's token for display, with '▁' for a space before it; two may look alike.
+        """Return an id's token for display, with '▁' for a space before it; ids may share a token.
 
-        All kinds of subwords are shown in this spelling, whatever their files use: WordPiece's
-        '##en' becomes 'en', and its 'Hund' becomes '▁Hund'. Whole words get no '▁'.
+        The spelling is the same for all subword tokenizers, whatever their files use: WordPiece's
+        '##en' becomes 'en', and its 'Hund' becomes '▁Hund'. Word-level tokenizers use no '▁'.
         """
 
     def line_tokens(self, line: str, ids: Sequence[int]) -> list[str]:
-        """Return a line's tokens, given its ids; words are as in the line, even unknown ones."""
+        """Return a line's tokens, given its ids; even unknown words are spelled as in the line."""
         return [self.token(number) for number in ids]
 
     def filled_tokens(self, ids: Sequence[int], values: Sequence[str]) -> list[str]:
-        """Return the tokens of ids, with ``values`` in the place of slots; see ``EncodedSource``.
+        """Return the tokens of ids, with ``EncodedSource.values`` as the tokens of slots.
 
-        Other reserved tokens are empty, because they stand for no text.
+        A slot is a reserved id that stands for a text. The tokens of other reserved ids are empty.
         """
         return [self.token(number) for number in ids]
 
     def detokenize(self, ids: Sequence[int], tokens: Sequence[str]) -> str:
-        """Return the text of ids without BOS, EOS and PAD, given a token for each id.
+        """Return the text of ids, none of which is BOS, EOS or PAD, given a token for each id.
 
-        Only two kinds of tokenizers use the tokens: word-level ones, because words may be replaced,
-        and tokenizers with slots; see ``filled_tokens``.
+        Only two kinds of tokenizer use the tokens: word-level ones, because words may be replaced,
+        and those with slots; see ``filled_tokens``.
         """
         return self.decode(ids)
 
@@ -88,27 +88,27 @@ class StreamedLines:
 
 
 Lines = Sequence[str] | StreamedLines
-"""Lines of text that allow several iterations."""
+"""Lines of text that can be read more than once."""
 
 
 @dataclass(frozen=True)
 class EncodedSource:
-    """A source as ids."""
+    """A source line as ids."""
 
     line: str
     ids: list[int]
     values: tuple[str, ...] = ()
-    """The texts that its reserved ids stand for, in an order that its codec knows."""
+    """The texts that the line's slots (reserved ids) stand for, in the order of the slots."""
     start: tuple[int, ...] = ()
-    """The ids that precede it, or precede each piece if it is so long that it is split."""
+    """Ids to put before the line, or before each piece of a line that must be split."""
 
 
 @dataclass(frozen=True)
 class Tokenizers:
-    """The tokenizers of both sides, which encode and write lines; joint ones are the same object.
+    """The tokenizers of both sides, which encode and decode lines; both may be the same object.
 
-    This class uses only the ids of the tokenizers. Extensions may inherit from it to give a meaning
-    to further ids, after the ids of text; see ``CodecKind``.
+    This class uses only the ids of the tokenizers. Subclasses in extensions may reserve more ids,
+    after the ids of text, and give them a meaning; see ``CodecKind``.
 
     For ``letterless`` and ``copied``, see ``TextStats``.
     """
@@ -120,22 +120,22 @@ class Tokenizers:
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """Other things that affect translations, besides the tokenizers' files, by name."""
+        """Settings, e.g. the tag, that affect translations but are not in the tokenizers' files."""
         return {}
 
     def encode_pairs(
         self, src: Sequence[str], tgt: Sequence[str]
     ) -> tuple[list[list[int]], list[list[int]]]:
-        """Return the ids of both sides of some pairs, for training."""
+        """Return the ids of each source line and of each target line, for training."""
         return list(map(self.src.encode, src)), list(map(self.tgt.encode, tgt))
 
     @property
     def reserved(self) -> dict[str, tuple[str, str]]:
-        """The meanings of further ids, each with the setting that adds them and an alternative."""
+        """For each use of reserved ids: the setting that adds them, and how to avoid them."""
         return {}
 
     def tagged(self, tag: str) -> "Tokenizers":
-        """Return tokenizers that put a tag before sources; raise UsageError if it is unknown."""
+        """Return tokenizers that put ``tag`` before sources; raise UsageError for unknown tags."""
         problem = "the run has no tags, because no source of its training data has a 'tag'"
         raise UsageError(f"no tag '{tag}'; {problem}")
 
@@ -144,13 +144,13 @@ class Tokenizers:
         return EncodedSource(line, self.src.encode(line))
 
     def encode_prefix(self, prefix: str, source: EncodedSource) -> list[int]:
-        """Return the ids of a source's translation, or of the start of a translation."""
+        """Return the ids of ``prefix``, a translation of ``source`` or the start of one."""
         return self.tgt.encode(prefix)
 
     def source_tokens(self, source: EncodedSource, ids: Sequence[int]) -> list[str]:
-        """Return the tokens of a source, given its ids, which include the ids of its start.
+        """Return the tokens of a source, given its ids, including ``EncodedSource.start``.
 
-        Whole words are as in the line. Tokens that stand for no text are empty.
+        Whole words are spelled as in the line. Tokens that stand for no text are empty.
         """
         return self.src.line_tokens(source.line, ids)
 
@@ -164,30 +164,30 @@ class Tokenizers:
         return ()
 
     def count_losses(self, src: str, tgt: str) -> tuple[int, ...]:
-        """Return the number of parts that a translation has lost, for each kind of part."""
+        """For each kind of part, return how many of the parts of ``src`` are lost in ``tgt``."""
         return ()
 
 
 class CodecKind(Protocol):
-    """A kind of codec, which an extension provides as ``codec``: it gives a meaning to further ids.
+    """A kind of codec: it gives a meaning to reserved ids. Extensions provide it as ``codec``.
 
-    Its record, plain data in tokenizer.json, has everything that it needs to know.
+    All that a codec needs to know is in its record, which is plain data in tokenizer.json.
     """
 
     def describe(self, config: Config) -> dict[str, Any]:
-        """Return the record that a config needs; empty if it does not need this codec."""
+        """Return this codec's record for a config; empty if the config does not need the codec."""
 
     def searches_again(self, config: Config) -> bool:
         """Return whether translations may lose parts and therefore need a second search."""
 
     def check(self, record: Any) -> None:
-        """Raise ValueError if this is not a valid record."""
+        """Raise ValueError if ``record`` is not valid."""
 
     def check_reuse(self, record: dict[str, Any], wanted: dict[str, Any]) -> None:
         """Raise ValueError if ``record`` lacks anything in ``wanted``, as tokenizers can't grow."""
 
     def text_to_learn(self, record: dict[str, Any], src: Lines, tgt: Lines) -> tuple[Lines, Lines]:
-        """Return both sides of a text, without the parts that further ids will stand for."""
+        """Return both sides of a text, without the parts that reserved ids will stand for."""
 
     def open(self, tokenizers: Tokenizers, record: dict[str, Any]) -> Tokenizers:
-        """Return tokenizers with further ids."""
+        """Return a copy of ``tokenizers`` with the reserved ids that ``record`` describes."""

@@ -1,4 +1,4 @@
-"""Subwords by SentencePiece, with models learned from the training text."""
+"""Subword tokenizers that use SentencePiece models, learned from the training text."""
 
 import io
 import re
@@ -18,8 +18,8 @@ from transformer_cli.text.model_check import check_model, mark_checked
 from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID, Lines, Tokenizer
 from transformer_cli.text.tokenizer import Side, TokenizerManifest, TrainingText
 
-# The number of threads affects the unigram model, because it sums up numbers per thread. So it is
-# the same on every machine.
+# The number of threads affects the unigram model, because each thread sums up its own numbers. So
+# this number is the same on every machine.
 _NUM_THREADS = 4
 # In bytes; longer lines are skipped. SentencePiece's default, 4192, is only a long paragraph.
 _MAX_LINE_LENGTH = 1 << 16
@@ -31,10 +31,10 @@ _TOO_FEW = re.compile(r"Vocabulary size is smaller than required_chars\. \d+ vs 
 
 
 class SentencePieceTokenizer(Tokenizer):
-    """A tokenizer that encodes lines as ids of subwords, by a SentencePiece model.
+    """A tokenizer that encodes lines as ids of subwords, using a SentencePiece model.
 
-    A child process tries the model first. TokenizerError is raised if SentencePiece cannot read or
-    use it, or if its special tokens are wrong.
+    A child process tests the model first. TokenizerError is raised if SentencePiece cannot read or
+    use the model, or if the model's special tokens are wrong.
     """
 
     def __init__(self, model: bytes, lowercase: bool, source: Path) -> None:
@@ -72,7 +72,7 @@ class SentencePieceTokenizer(Tokenizer):
 
 
 def open_model(model: bytes, source: Path, advice: str) -> Any:
-    """Try a model and return SentencePiece's processor for it; see ``check_model``."""
+    """Test a model and return a SentencePiece processor that uses it; see ``check_model``."""
     import sentencepiece
 
     check_model(model, source, advice)
@@ -101,9 +101,9 @@ class Manifest(TokenizerManifest):
 
 
 def learn_model(config: SentencePieceConfig, lines: Lines, label: str) -> bytes:
-    """Learn a model; the same lines and settings always give the same bytes.
+    """Learn a model and return its bytes, which depend only on the lines and the settings.
 
-    ``label`` is the text's name in messages, for example 'source text'.
+    ``label`` is what messages call the lines, for example 'source text'.
 
     Raises:
         ConfigError: ``tokenizer.vocab_size`` is too big or too small for this text.
@@ -158,7 +158,7 @@ def learn_model(config: SentencePieceConfig, lines: Lines, label: str) -> bytes:
 
 @contextmanager
 def _normalization(name: str) -> Iterator[dict[str, Any]]:
-    """Yield the trainer's options for a normalization; 'nfc' needs a file of rules."""
+    """Yield SentencePiece's training options for a normalization; 'nfc' needs a file of rules."""
     if name != "nfc":
         yield {"normalization_rule_name": name}
         return
@@ -171,10 +171,10 @@ def _normalization(name: str) -> Iterator[dict[str, Any]]:
 def nfc_rules() -> str:
     """Return the rules of ``tokenizer.normalization: nfc`` in SentencePiece's format.
 
-    They give equal characters the same spelling, turn white space into a space, and remove control
-    characters. Nothing else changes. The rules use Unicode 3.2, which all versions of Python have,
-    so that models do not depend on the version of Python. Later versions of Unicode added only
-    characters of a few ancient scripts to NFC.
+    The rules replace equivalent spellings of a character with one of them, replace each white-space
+    character with a space, and remove control characters. They use Unicode 3.2, which all versions
+    of Python have, so that models do not depend on the version of Python. Later versions of Unicode
+    added only characters of a few ancient scripts to NFC.
     """
     rules = dict(_compositions())
     for character in map(chr, range(1, 0x3001)):
@@ -188,7 +188,7 @@ def nfc_rules() -> str:
 
 
 def _compositions() -> Iterator[tuple[str, str]]:
-    """Yield each spelling that NFC changes, and its NFC spelling."""
+    """Yield each spelling that NFC changes, paired with what NFC changes it to."""
     for character in map(chr, range(_LAST_COMPOSED + 1)):
         decomposed = unicode_3_2.normalize("NFD", character)
         if decomposed == character:
@@ -209,7 +209,7 @@ def _hex(text: str) -> str:
 
 
 def _without_path(model: bytes, path: str) -> bytes:
-    """Return a model without the path of its rules, so that equal models have equal bytes."""
+    """Return a model without the path of its rules file, so that equal models have equal bytes."""
     field = b"\x32" + _varint(len(path.encode())) + path.encode()
     place = 0
     while True:  # for each field of the model, up to field 3, the normalizer
@@ -226,7 +226,7 @@ def _without_path(model: bytes, path: str) -> bytes:
 
 
 def _varint(number: int) -> bytes:
-    """Return a number in the format of protocol buffers."""
+    """Return a number as a varint, the integer format of protocol buffers."""
     digits = []
     while number > 0x7F:
         digits.append(number & 0x7F | 0x80)
@@ -235,7 +235,7 @@ def _varint(number: int) -> bytes:
 
 
 def _explain(reason: str, vocab_size: int, label: str) -> ConfigError | TokenizerError:
-    """Return an error that explains why SentencePiece cannot learn, with a possible size."""
+    """Return an error that says why SentencePiece cannot learn and, if known, which size works."""
     if _NO_TEXT in reason:
         return ConfigError(f"data: the {label} has only blank lines; give text to learn from")
     if limit := _TOO_MANY.search(reason):

@@ -1,7 +1,7 @@
-"""A directory of tokenizers: its manifest, tokenizer.json, and how to learn, copy and load it.
+"""Directories of tokenizers: the manifest, tokenizer.json, and how to learn, copy and load them.
 
-Each kind of tokenizer is a subclass of ``TokenizerManifest``. Words and SentencePiece are built in;
-extensions provide more kinds, as ``tokenizer``.
+Each kind of tokenizer has a subclass of ``TokenizerManifest``. The kinds words and sentencepiece
+are built in; extensions provide more kinds, as ``tokenizer``.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ from transformer_cli.text.protocol import CodecKind, Lines, StreamedLines, Token
 MANIFEST_NAME = "tokenizer.json"
 _KINDS = ("words", "sentencepiece")
 _TRAITS = ("letterless", "copied")
-# Trainers keep their lines in memory, and more lines than this do not improve the result.
+# Tokenizer trainers keep all lines in memory, and more lines than this do not improve the result.
 MOST_LINES = 1_000_000
 MAX_TOKENIZER_BYTES = 1 << 28  # of a vocabulary or model: many times the size of the largest ones
 
@@ -49,7 +49,7 @@ def find_codec(name: str) -> CodecKind:
 
 
 def describe_codecs(config: Config) -> dict[str, Any]:
-    """Return the records of the codecs that a config needs, by name."""
+    """Return the records of the codecs that a config needs, keyed by codec name."""
     # Only settings of extensions need codecs.
     names = sorted(registry.entries("codec")) if find_owners(config) else []
     found = {name: find_codec(name).describe(config) for name in names}
@@ -63,12 +63,12 @@ def _check_codecs(records: dict[str, Any]) -> dict[str, Any]:
 
 
 class TokenizerManifest(BaseModel):
-    """The manifest, with the keys of all kinds; each kind adds its own keys and ``kind``."""
+    """The manifest, with the keys that all kinds share; subclasses add ``kind`` and other keys."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     suffix: ClassVar[str]
-    """The end of file names; each side has a file, or there is one joint file."""
+    """The ending of file names; there is one file for each side, or one joint file."""
 
     format: Literal[1] = 1
     lowercase: bool
@@ -76,7 +76,7 @@ class TokenizerManifest(BaseModel):
     """SHA-256 of the training text that the tokenizers were learned from or are used with."""
     sha256: dict[FileName, str]
     codecs: Annotated[dict[str, Any], AfterValidator(_check_codecs)] = {}
-    """The records of codecs, by name; see ``CodecKind``."""
+    """The records of codecs, keyed by codec name; see ``CodecKind``."""
     letterless: bool = False  # traits of the training text, like ``copied``; see ``TextStats``
     copied: bool = False
 
@@ -90,20 +90,20 @@ class TokenizerManifest(BaseModel):
 
     @abstractmethod
     def open(self, data: bytes, path: Path, side: Side) -> Tokenizer:
-        """Return the tokenizer from the bytes of its file."""
+        """Return a side's tokenizer, made from ``data``, the bytes of its file ``path``."""
 
     def is_made_by(self, config: Any) -> bool:
-        """Return whether the settings that made these tokenizers would make the same ones now."""
+        """Return whether making these tokenizers again with ``config`` would change nothing."""
         return True
 
     def save(self, directory: Path) -> None:
-        """Write tokenizer.json as the last file, so that a directory that has it is complete."""
+        """Write tokenizer.json; do this last, so that any directory with this file is complete."""
         empty = {key for key in ("codecs", *_TRAITS) if not getattr(self, key)}
         text = self.model_dump_json(indent=2, exclude=empty)
         write_text(directory / MANIFEST_NAME, f"{text}\n")
 
     def read_checked(self, path: Path) -> bytes:
-        """Return a file's bytes; raise TokenizerError if their SHA-256 is not the manifest's."""
+        """Return a file's bytes; raise TokenizerError if its SHA-256 isn't the manifest's."""
         data = read_file(path)
         if hashlib.sha256(data).hexdigest() != self.sha256.get(path.name):
             raise TokenizerError(
@@ -113,7 +113,7 @@ class TokenizerManifest(BaseModel):
         return data
 
     def load(self, directory: Path) -> Tokenizers:
-        """Check the files of a directory and load its tokenizers, without codecs."""
+        """Check the files of a directory and load its tokenizers, without their codecs."""
         is_joint = self.file_name("joint") in self.sha256
         sides: list[Side] = ["joint"] if is_joint else ["src", "tgt"]
         paths = [directory / self.file_name(side) for side in sides]
@@ -139,7 +139,7 @@ class TokenizerManifest(BaseModel):
     ) -> Self:
         """Write each side's model into ``directory``; return the manifest, without saving it.
 
-        ``more`` has further keys of the manifest.
+        ``more`` has the manifest's other keys.
         """
         sums = {}
         for side, data in models:
@@ -154,7 +154,7 @@ _RESTORE = "restore it, as a model translates only with the tokenizer it was tra
 
 
 def read_file(path: Path, advice: str = _RESTORE) -> bytes:
-    """Return a file's bytes; raise TokenizerError, ending with ``advice``, if it's unreadable."""
+    """Return a file's bytes; if that fails, raise a TokenizerError that ends with ``advice``."""
     try:
         return read_small(path, MAX_TOKENIZER_BYTES)
     except OSError as error:
@@ -165,7 +165,7 @@ def read_file(path: Path, advice: str = _RESTORE) -> bytes:
 class TrainingText:
     """The text to learn tokenizers from, with its SHA-256 and its language codes such as 'de'.
 
-    ``traits`` has the traits of the text that a manifest records.
+    ``traits`` has the values of the manifest's keys ``letterless`` and ``copied``.
     """
 
     src_lang: str
@@ -187,7 +187,7 @@ class TrainingText:
         return replace(self, src=src, tgt=tgt)
 
     def sides(self, joint: bool) -> list[tuple[Side, Lines, str]]:
-        """Return the sides to learn from, or one joint side, each with a label for messages."""
+        """Return both sides to learn from, or one joint side, each with a label for messages."""
         if joint:
             both = StreamedLines(lambda: chain(self.src, self.tgt), len(self.src) + len(self.tgt))
             return [("joint", both, "training text")]
@@ -202,7 +202,7 @@ def learn_tokenizers(
 ) -> Tokenizers:
     """Learn the tokenizers of both sides and write their files into an existing directory.
 
-    ``codecs`` has the records by name, as ``describe_codecs`` returns them.
+    ``codecs`` has the records of the codecs to use, as returned by ``describe_codecs``.
     """
     is_counted = config.kind == "words"  # it counts the words of the whole text
     if not is_counted:
@@ -228,10 +228,10 @@ def copy_tokenizers(
     codecs: Mapping[str, Any] = MappingProxyType({}),
     traits: Mapping[str, bool] | None = None,
 ) -> Tokenizers:
-    """Copy the tokenizers in ``source`` to use them with another training text.
+    """Copy the tokenizers in ``source`` into ``directory``, to use them with another training text.
 
     ``codecs`` has the records that the copy must support; see ``describe_codecs``. ``traits`` are
-    the traits of the other text (see ``TrainingText``); None keeps those in ``source``.
+    the traits of the new text (see ``TrainingText``); None keeps those in ``source``.
     """
     manifest = load_manifest(source)
     for name, wanted in codecs.items():
@@ -248,7 +248,7 @@ def copy_tokenizers(
 
 
 def find_kind(kind: str) -> type[TokenizerManifest]:
-    """Return the class of a kind; raise ValueError if nothing provides it."""
+    """Return the manifest class of a kind of tokenizer; raise ValueError if nothing provides it."""
     if not isinstance(kind, str):  # a file may have any value
         raise ValueError("expected the name of a kind of tokenizer")
     if kind in _KINDS:
@@ -265,7 +265,7 @@ class _AnyManifest(BaseModel):
 
 
 def load_manifest(directory: Path) -> TokenizerManifest:
-    """Read tokenizer.json; raise TokenizerError if it is missing, damaged or of another version."""
+    """Read tokenizer.json; raise TokenizerError if it is missing, damaged or incompatible."""
     path = directory / MANIFEST_NAME
     data = read_file(path)
     try:
@@ -282,7 +282,7 @@ def load_manifest(directory: Path) -> TokenizerManifest:
 
 
 def load_tokenizers(directory: Path) -> Tokenizers:
-    """Load what ``learn_tokenizers`` wrote; the directory has all that is needed."""
+    """Load the tokenizers that ``learn_tokenizers`` wrote; ``directory`` has all files needed."""
     manifest = load_manifest(directory)
     tokenizers = manifest.load(directory)
     for name, record in sorted(manifest.codecs.items()):
@@ -291,15 +291,15 @@ def load_tokenizers(directory: Path) -> Tokenizers:
 
 
 def have_same_tokenizers(first: Path, second: Path) -> bool:
-    """Return whether two directories have the same tokenizers; training texts may differ."""
+    """Return whether two directories have the same tokenizers; their training texts may differ."""
     of_text = {"learned_from", *_TRAITS}
     one, other = (load_manifest(path).model_dump(exclude=of_text) for path in (first, second))
     return one == other
 
 
 def fingerprint(directory: Path) -> str:
-    """Return the SHA-256 of tokenizer.json, which checkpoints use to identify their tokenizers.
+    """Return the SHA-256 of tokenizer.json; checkpoints record it to identify their tokenizers.
 
-    It also covers the other files, because tokenizer.json has their SHA-256.
+    It also covers the other files, because tokenizer.json contains their SHA-256.
     """
     return hashlib.sha256(read_file(directory / MANIFEST_NAME)).hexdigest()

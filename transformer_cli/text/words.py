@@ -1,4 +1,4 @@
-"""Word tokenizers: spaCy's rules split the words, and each side has a vocabulary file."""
+"""Word tokenizers: spaCy's rules split lines into words, and each side has a vocabulary file."""
 
 import re
 import unicodedata
@@ -30,7 +30,7 @@ _TOO_LONG = re.compile(rf"\S{{{_MAX_WORD_LENGTH}}}(?=\S)")
 
 
 class Vocabulary:
-    """Different tokens numbered from 0: the four special tokens first, then the given tokens."""
+    """Distinct tokens with ids from 0: first the four special tokens, then the given tokens."""
 
     def __init__(self, tokens: Iterable[str]) -> None:
         ordinary = tuple(tokens)
@@ -46,10 +46,10 @@ class Vocabulary:
         max_size: int | None = None,
         order: Literal["frequency", "appearance"] = "frequency",
     ) -> Self:
-        """Build a vocabulary from the frequencies of tokens, in order of first appearance.
+        """Build a vocabulary from ``counts``, which has tokens in order of first appearance.
 
-        ``max_size`` includes the four special tokens; the most frequent other tokens are kept.
-        ``order`` 'frequency' puts frequent tokens first, and sorts equally frequent ones as text.
+        ``max_size`` includes the four special tokens; of the others, the most frequent are kept.
+        ``order`` 'frequency' puts frequent tokens first; ties are in alphabetical order.
         """
         seen = [t for t, count in counts.items() if count >= min_freq and t not in SPECIALS]
         by_frequency = sorted(seen, key=lambda token: (-counts[token], token))
@@ -63,16 +63,16 @@ class Vocabulary:
         return len(self.tokens)
 
     def id(self, token: str) -> int:
-        """Return the id of a token of text: 0 if it is unknown or looks like a special token."""
+        """Return the id of a token from text: 0 if it is unknown or looks like a special token."""
         return self.ids.get(token, UNK_ID)
 
     def dump(self) -> str:
-        r"""Return one token per line, with id n in line n (from 0); each line ends with '\n'."""
+        r"""Return a text with one token per line, in the order of ids; each line ends with '\n'."""
         return "".join(f"{token}\n" for token in self.tokens)
 
     @classmethod
     def parse(cls, data: bytes, path: Path) -> Self:
-        """Parse the output of ``dump``; raise a TokenizerError that names ``path`` if it is not."""
+        """Parse the output of ``dump``; for other data, raise a TokenizerError naming ``path``."""
         text = data[:_MAX_BYTES].decode(errors="replace")
         # Not splitlines(): it also splits at U+2028, U+0085 and others, which tokens may contain.
         *tokens, rest = text.split("\n")
@@ -87,7 +87,7 @@ class Vocabulary:
 
 
 class WordsTokenizer(Tokenizer):
-    """A tokenizer that encodes lines as ids of words; words not in the vocabulary are unknown."""
+    """A tokenizer that encodes lines as ids of words; words it has not learned become '<unk>'."""
 
     is_word_level = True
 
@@ -126,11 +126,11 @@ _MOSES_LANGUAGES = frozenset({"fr", "it", "ga", "fi", "ko"})
 
 
 class SpacyWords:
-    """A splitter of lines into words that can also join them again.
+    """A splitter of lines into words, which can also join words into a line again.
 
     ``rules`` is the language of the spaCy rules for splitting ('xx': general rules). ``language``
     is the language of the text; the rules for joining depend on it. ConfigError is raised if spaCy
-    does not support ``rules``, or needs another package for them.
+    has no such ``rules``, or needs a package for them that is not installed.
     """
 
     def __init__(self, rules: str, language: str, lowercase: bool) -> None:
@@ -141,9 +141,9 @@ class SpacyWords:
         self._moses: Any = None
 
     def split(self, line: str) -> list[str]:
-        """Split a line into words, punctuation marks included; white space is dropped.
+        """Split a line into words and punctuation marks; white space is dropped.
 
-        More than 256 characters without white space are first cut after every 256.
+        Runs of more than 256 characters without white space are first cut into pieces of 256.
         """
         words = [word for word in self._cut(_TOO_LONG.sub(r"\g<0> ", line)) if not word.isspace()]
         # Only now, because the rules look at case: they split "U.S." and "end.The" correctly only
@@ -158,11 +158,11 @@ class SpacyWords:
         return [token.text for token in self._pipeline.tokenizer(text)]
 
     def count(self, lines: Iterable[str]) -> Counter[str]:
-        """Count each word of the lines, in order of first appearance."""
+        """Count how often each word occurs, with the words in order of first appearance."""
         return Counter(chain.from_iterable(map(self.split, lines)))
 
     def join(self, words: Sequence[str]) -> str:
-        """Return words as text on one line: the reverse of ``split``, as far as possible."""
+        """Return words as text on one line: the inverse of ``split``, as far as possible."""
         if not words:
             return ""
         closed = self._find_inner_gaps(words) | _find_quote_gaps(words, self._language)
@@ -185,10 +185,10 @@ class SpacyWords:
         return text.replace(_INNER_SPACE, " ")
 
     def _find_inner_gaps(self, words: Sequence[str]) -> set[int]:
-        """Return the gaps (gap n is before word n) where the rules probably split a written word.
+        """Return the gaps (gap n is before word n) where the rules probably split one written word.
 
-        The rules must split the joined parts in the same place again. This finds gaps in "can not"
-        and " - " too, which are wrong, but rarer than those in "cannot" and "T-shirt".
+        A gap only counts if the rules would split the joined parts there again. Gaps in "can not"
+        and " - " count too, which is wrong, but those in "cannot" and "T-shirt" are more frequent.
         """
         # An unknown word can have hyphens and endings like any other word.
         words = ["x" if word == SPECIALS[UNK_ID] else word for word in words]
@@ -220,7 +220,7 @@ def _create_pipeline(language: str) -> "Language":
 
 
 class WordsSide(BaseModel):
-    """The rules and the language by which one side's text is split into words and joined again."""
+    """The languages whose rules split and join one side's words; see ``SpacyWords``."""
 
     model_config = ConfigDict(strict=True)
 
@@ -271,7 +271,7 @@ _OPENING_PUNCTUATION = frozenset("([{¿¡")
 
 
 def _may_be_one_word(before: str, word: str) -> bool:
-    """Return whether two parts look like "do" + "n't", "man" + "'s", "l'" + "homme"."""
+    """Return whether two parts look like one word: "do" + "n't", "man" + "'s", "l'" + "homme"."""
     if word[0].isalpha():
         return before[-1].isalpha() or (before[-1] in _APOSTROPHES and len(before) > 1)
     return word[0] in _APOSTROPHES and word[1:].isalpha() and _is_of_word(before[-1])
@@ -283,7 +283,7 @@ def _is_of_word(character: str) -> bool:
 
 
 def _is_unit_of_money(words: Sequence[str], place: int) -> bool:
-    """Return whether a currency sign follows its amount: "3,50 €"; sacremoses expects "$20"."""
+    """Return whether this is a currency sign after a number: "3,50 €"; sacremoses expects "$3"."""
     sign = words[place]
     if len(sign) != 1 or unicodedata.category(sign) != "Sc" or not words[place - 1][-1].isdigit():
         return False
@@ -291,7 +291,7 @@ def _is_unit_of_money(words: Sequence[str], place: int) -> bool:
 
 
 def _find_quote_gaps(words: Sequence[str], language: str) -> set[int]:
-    """Return the gaps inside quotation marks, next to them, and the gaps before apostrophes."""
+    """Return the gaps where no space belongs: just inside quotation marks, before apostrophes."""
     opened: list[int] = []
     paired: set[int] = set()
     gaps: set[int] = set()

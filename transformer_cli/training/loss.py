@@ -1,8 +1,8 @@
 """The loss and its gradients, for a batch and for a whole optimizer step.
 
 The loss is label-smoothed cross-entropy in closed form, exactly as the paper's authors define it.
-Optionally, the divergence between two forward passes over a batch is added (R-Drop). All ranks
-share the batches of a step; a single process splits batches that do not fit into memory.
+Optionally, the divergence between two forward passes over a batch is added (R-Drop). The ranks
+divide a step's batches among them; a single process splits batches that do not fit into memory.
 """
 
 import math
@@ -31,7 +31,7 @@ _TINY = torch.finfo(torch.float32).tiny
 
 
 class Losses(NamedTuple):
-    """The losses of a batch in nats, summed over target tokens, without padding.
+    """The losses of a batch in nats, summed over its target tokens without padding.
 
     With two forward passes (R-Drop), each token counts once, with the mean of both passes.
     """
@@ -62,8 +62,8 @@ def label_smoothed_loss(
     both passes, plus rdrop_alpha / 2 times the mean of the two KL divergences between them. This is
     half of equation 4 of Liang et al. 2021, "R-Drop" (arXiv 2106.14448), with the same alpha.
 
-    ``output`` is a layer with a bias and at least 3 tokens; under autocast its matmuls run in
-    autocast's dtype. Positions where ``tgt_out`` is ``pad_id`` do not count.
+    ``output`` is the output layer, with a bias and at least 3 tokens; under autocast its matmuls
+    run in autocast's dtype. Positions where ``tgt_out`` is ``pad_id`` do not count.
     """
     dtype = compute_dtype(hidden_states)
     # Autocast would return a float32 softmax, which the next matmul would cast down again.
@@ -82,11 +82,11 @@ def label_smoothed_loss(
 
 
 class _LabelSmoothedLoss(torch.autograd.Function):
-    """The loss, which computes its gradients in the forward pass.
+    """The loss function, which computes the gradients in its forward pass.
 
     The gradient with respect to a logit is the softmax minus the target. The uniform part of the
-    target is the same for all tokens but padding, so its gradient is added to sums, not to every
-    logit.
+    target is the same for all tokens but padding, so its gradient is computed from sums of weights
+    and of hidden states, not for each logit.
     """
 
     @staticmethod
@@ -181,9 +181,9 @@ def _rdrop_divergence(
 ) -> tuple[Float[Tensor, " token"], Float[Tensor, "row tgt_size"]]:
     """Return the weighted divergence of two passes, and its gradient plus ``probabilities``.
 
-    Let p and q be the distributions of the passes, and d the first pass' logits minus the second's.
-    Then KL(p || q) + KL(q || p) = E_p[d] - E_q[d], because the normalisers cancel. The gradient is
-    p (d - E_p[d] + 1) - q for the first pass' logits, and q (E_q[d] - d + 1) - p for the second's.
+    Let x and y be the logits of the passes, p and q their softmax, and d = x - y. Then
+    KL(p || q) + KL(q || p) = E_p[d] - E_q[d], because the normalisers cancel. The gradient for x is
+    p (d - E_p[d] + 1) - q; the gradient for y is q (E_q[d] - d + 1) - p.
     """
     first, second = logits.chunk(2)
     p, q = probabilities.chunk(2)
@@ -210,7 +210,7 @@ def _target_entropy(smoothing: float, tgt_size: int) -> float:
 
 
 class GradientAccumulator:
-    """An accumulator of a step's gradients in the model's parameters, the same on all ranks."""
+    """An accumulator of a step's gradients in the model's parameters, equal on all ranks."""
 
     def __init__(
         self,
@@ -231,12 +231,12 @@ class GradientAccumulator:
     def accumulate(self, step: int, batches: Sequence[Batch], tgt_tokens: int) -> Losses:
         """Run forward and backward on this rank's batches; return its losses, summed over tokens.
 
-        The gradients are of the mean loss per target token; all ranks have ``tgt_tokens`` of them
-        in this step. At the end of an epoch, a rank may have no batch.
+        The gradients are those of the mean loss per target token; all ranks together have
+        ``tgt_tokens`` in this step. At the end of an epoch, a rank may have no batch.
 
-        If memory runs out, each batch is split into twice as many micro-batches from then on. Only
-        what dropout draws changes. Several ranks cannot do this, because the other ranks are
-        already waiting for this rank's gradients.
+        If memory runs out, each batch is split into twice as many micro-batches from then on. This
+        changes only what dropout draws. With several ranks it is impossible, because the others
+        are already waiting for this rank's gradients.
         """
         while True:
             try:
@@ -276,7 +276,7 @@ class GradientAccumulator:
         return Losses(loss, nll_loss)
 
     def _run(self, batch: Batch, share: float) -> Losses:
-        """Run forward and backward on a batch; return its losses."""
+        """Run forward, and backward from the loss divided by ``share``; return the losses."""
         batch = batch.to(self._device)
         with self._autocast:
             losses: Losses = self._criterion(batch.src, batch.tgt_in, batch.tgt_out)

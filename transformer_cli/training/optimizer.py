@@ -18,14 +18,14 @@ from transformer_cli.training.loss import Losses
 
 
 class OptimizerKind(NamedTuple):
-    """A kind of optimizer that ``training.optimizer`` may name."""
+    """A kind of optimizer that ``training.optimizer`` can name."""
 
     build: Callable[[list[nn.Parameter], TrainingConfig], torch.optim.Optimizer]
-    """Builds the optimizer for some weights; ``Optimizer.step`` sets the learning rate."""
+    """A function that builds an optimizer; ``Optimizer.step`` sets its learning rate."""
     state: tuple[str, ...]
-    """Torch's names of the tensors that it keeps for each weight; checkpoints use them too."""
+    """The names, in torch and in checkpoints, of the tensors that it keeps for each weight."""
     updates: Callable[[str, Tensor], bool] = lambda name, weight: True
-    """Whether it updates the weight with this name; Adam updates the others."""
+    """A function (name, weight) -> whether it updates this weight; Adam updates the others."""
 
 
 def _build_adam(weights: list[nn.Parameter], config: TrainingConfig) -> torch.optim.Optimizer:
@@ -61,7 +61,7 @@ def kind_of(config: TrainingConfig, name: str, weight: Tensor) -> OptimizerKind:
 
 
 class _Part(NamedTuple):
-    """An optimizer and the weights that it updates, by name."""
+    """An optimizer, and the weights that it updates, keyed by name."""
 
     kind: OptimizerKind
     optimizer: torch.optim.Optimizer
@@ -82,7 +82,7 @@ class Update:
 
 
 class Optimizer:
-    """An optimizer that updates the weights from gradients, and then their average.
+    """An optimizer that updates the weights from gradients, and then the average of the weights.
 
     ``eval_model`` holds the average; without an average, it is the model itself. This class has a
     moving average (``ema_decay``); extensions may provide subclasses with other averages, as
@@ -113,7 +113,7 @@ class Optimizer:
                 self._parts.append(_Part(kind, kind.build([*own.values()], config), own))
 
     def prepare(self) -> None:
-        """Allocate the state before the first step, so that later only a batch can be too large."""
+        """Allocate the state now, so that any later lack of memory is due to a batch."""
         for kind, optimizer, weights in self._parts:
             for weight in weights.values():
                 if weight not in optimizer.state:
@@ -122,7 +122,7 @@ class Optimizer:
                     optimizer.state[weight] = {"step": step, **tensors}
 
     def step(self, losses: Losses, step: int, rate: float) -> Update:
-        """Update the weights with a learning rate, and zero the gradients.
+        """Update the weights with the learning rate ``rate``, and zero the gradients.
 
         If the loss or the gradient is not finite on any rank, no rank updates anything.
         """
@@ -158,12 +158,12 @@ class Optimizer:
         )
 
     def update_average(self) -> None:
-        """Bring the average up to date before it is read; here, each step does so already."""
+        """Bring the average up to date before it is read; in this class, each step does that."""
 
     def state(self) -> dict[str, Tensor]:
-        """Return the state by kind and weight.
+        """Return the state tensors, keyed by kind and weight, for example 'exp_avg.WEIGHT'.
 
-        If the checkpoint's model is an average, the state also has the trained weights.
+        If checkpoints have averaged weights, the state also has the trained weights.
         """
         self.prepare()
         state = {
@@ -177,10 +177,10 @@ class Optimizer:
         return state
 
     def load_state(self, state: Mapping[str, Tensor], updates: int) -> None:
-        """Restore ``state``, saved after this number of ``updates``.
+        """Restore ``state``, which was saved after this number of ``updates``.
 
         Raises:
-            KeyError, RuntimeError, CheckpointError: the state is of another model.
+            KeyError, RuntimeError, CheckpointError: the state belongs to another model.
         """
         self.prepare()
         if self._averages:

@@ -97,7 +97,7 @@ class PreparedData:
 
     @property
     def vocab_sizes(self) -> tuple[int, int]:
-        """Sizes of the source and the target vocabulary."""
+        """The sizes of the source and target vocabularies."""
         return self.tokenizers.src.size, self.tokenizers.tgt.size
 
 
@@ -115,7 +115,7 @@ def open_data(request: TrainRequest, ranks: Ranks) -> Iterator[PreparedData]:
 
 
 def _prepare(request: TrainRequest, stack: ExitStack) -> tuple[RunDirectory, PreparedData]:
-    """Begin the run, or a trial that ends with ``stack``, and prepare its missing data."""
+    """Begin the run (for a dry run, a trial that ends with ``stack``); prepare its missing data."""
     config, run = request.config, request.run
     check_init(config, run, request.overwrite)
     is_kept = open_kind(config.data).keeps_text
@@ -156,7 +156,7 @@ def _open_trial(request: TrainRequest) -> Iterator[RunDirectory]:
 
 
 def prepare_text(data: DataConfig, run: RunDirectory, executor: Executor | None = None) -> None:
-    """Write the run's own copy of the text, if the kind of data needs one; lock the run before."""
+    """Write the run's own copy of the text, if the data kind needs one; the run must be locked."""
     is_begun = run.has_checkpoints
     clear = partial(run.remove_data, run.corpus)
     try:
@@ -175,16 +175,16 @@ class ExperimentCheck(Protocol):
         """Check the validation and test splits."""
 
     def conclude(self, text_sha256: str, is_known: bool, executor: Executor) -> None:
-        """Check the training text with ``executor``, unless it ``is_known`` from before."""
+        """Check the training text, using ``executor``; ``is_known``: it was checked before."""
 
 
 def check_texts(request: TrainRequest, run: RunDirectory, executor: Executor) -> Texts:
     """Read an experiment's texts, some of which ``run`` may keep, and let extensions check them.
 
-    An extension adds a check by an entry of the interface ``text_check``. Its ``load`` names a
-    function that returns an ``ExperimentCheck``. The arguments are the data, the place of its text,
-    the training texts by name, ``extras`` (the options of extensions) and ``is_begun`` (whether
-    there are checkpoints).
+    An extension adds a check with an entry for the interface ``text_check``; ``load`` names a
+    function that returns an ``ExperimentCheck``. Its arguments are the data settings, the directory
+    of the run's own text or None, a dict of the parts of the training text, ``extras`` (the options
+    of extensions) and ``is_begun`` (whether there are checkpoints).
     """
     data, place = request.config.data, run.text_place
     is_begun = not request.overwrite and run.has_checkpoints
@@ -213,7 +213,7 @@ def check_texts(request: TrainRequest, run: RunDirectory, executor: Executor) ->
 
 
 def read_val(data: DataConfig, train: StreamedText, place: Path | None = None) -> Texts:
-    """Return the training text with the validation split, which may be read from ``place``."""
+    """Read the validation split (for ``place``, see ``load_split``); return it with ``train``."""
     val, blank_in_val = without_blank_pairs(load_split(data, "val", place))
     for name, pairs in (("train", len(train)), ("val", len(val))):
         if not pairs:
@@ -227,7 +227,7 @@ def read_val(data: DataConfig, train: StreamedText, place: Path | None = None) -
 def prepare_data(
     config: Config, texts: Texts, run: RunDirectory, executor: Executor | None = None
 ) -> PreparedData:
-    """Learn or copy tokenizers and encode the text, unless the run has them; always encode val."""
+    """Learn or copy tokenizers and encode the text, unless the run has both; always encode val."""
     tokenizers = _prepare_tokenizers(config, run, texts.train)
     try:
         _encode(texts.train, run, tokenizers, executor or SerialExecutor())
@@ -330,7 +330,7 @@ def _can_reuse_tokenizers(config: Config, run: RunDirectory, text_sha256: str) -
 def build_augmentation(
     config: Config, tokenizers: Tokenizers, store: EncodedStore
 ) -> Augmentation | None:
-    """Return a function that changes batches, differently in each epoch, or None if none does."""
+    """Return the function that changes batches differently in each epoch; None if there is none."""
     # Only settings of extensions can ask for an augmentation.
     entries = registry.entries("augmentation").values() if find_owners(config) else ()
     found = [change for entry in entries for change in entry.load()(config, tokenizers, store)]

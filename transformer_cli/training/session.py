@@ -39,12 +39,12 @@ class Validation(NamedTuple):
     loss: float  # mean negative log-likelihood of a target token
     scores: Mapping[str, float]  # scores of greedy translations, by the name of the metric
     tokenize: str = "13a"  # sacreBLEU's name for BLEU's tokenizer
-    select: str = "bleu"  # the metric that chooses the best checkpoint
+    select: str = "bleu"  # the metric used to choose the best checkpoint
     samples: Sequence[Mapping[str, str]] = ()  # translations of the same pairs each time
 
     @property
     def rank(self) -> float:
-        """The number that is highest at the best checkpoint."""
+        """A number to compare checkpoints by; the best checkpoint has the highest."""
         return METRICS[self.select].rank({**self.scores, "loss": self.loss}[self.select])
 
 
@@ -60,21 +60,21 @@ class Validator(Protocol):
 
     @property
     def select(self) -> str:
-        """The metric that chooses the best checkpoint."""
+        """The metric used to choose the best checkpoint."""
 
     def __call__(self, should_stop: ShouldStop) -> Validation | None:
         """Return the metrics, or None if ``should_stop`` returned true during the evaluation."""
 
 
 class Observer:
-    """An observer of training: ``provides["observer"] = {NAME: {"load": CLASS}}`` in a manifest.
+    """An observer of training; manifest entry: ``provides["observer"] = {NAME: {"load": CLASS}}``.
 
     Once a session has begun, only the main process calls it. If it then raises an error, the
     program prints a warning and stops calling it, but training goes on.
     """
 
     writes = ""
-    """The file or directory of the run that it writes; the warning names it."""
+    """The file or directory that it writes in the run directory; the warning names this path."""
 
     def check(
         self, config: Config, vocab_sizes: tuple[int, int] | None, device: device, ranks: Ranks
@@ -89,7 +89,7 @@ class Observer:
         return ()
 
     def on_begin(self, run: RunDirectory, step: int, start_time: float) -> None:
-        """Handle the start of a session at a step.
+        """Handle the start of a session, in which ``step`` steps of the run are already done.
 
         ``start_time`` is the current time minus the training time so far, in seconds since 1970.
         """
@@ -135,7 +135,7 @@ class Session:
 
     @property
     def is_finished(self) -> bool:
-        """Whether no step and no validation is left."""
+        """Whether all steps and validations are done."""
         return self.state.is_final(self.config.training)
 
     def train(
@@ -146,9 +146,9 @@ class Session:
     ) -> None:
         """Train; show each step, and each record once it is in metrics.jsonl.
 
-        ``should_stop`` is called at each step and during validations; Ctrl-C makes it true. If it
-        is true on any rank, the session ends after the step, with a checkpoint. A checkpoint is
-        saved before each validation, so the next session can repeat an interrupted one.
+        ``should_stop`` is called at each step and during validations; Ctrl-C makes it return true.
+        If it returns true on any rank, the session ends after the step, with a checkpoint. There is
+        a checkpoint before each validation, so the next session can repeat an interrupted one.
         """
         self._show_record = show_record
         # The clock starts here, since computing the summary is not training time.
@@ -183,7 +183,7 @@ class Session:
                 return
 
     def _finish_step(self, result: StepResult, should_stop: ShouldStop) -> bool:
-        """Record, save and validate if it is time to; return whether to go on training."""
+        """Record, save and validate, each if it is due; return whether to go on training."""
         is_last = result.step == self.trainer.total_steps
         validate_every = self.config.training.validate_every
         recording = is_last or self._is_due(LOG_EVERY)

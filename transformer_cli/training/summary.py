@@ -1,4 +1,4 @@
-"""The summary before training, and the table of both sides that ``vocab`` prints."""
+"""The summary before training, and the table about both sides that ``vocab`` prints."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -109,7 +109,7 @@ def _describe_device(trainer: Trainer) -> Row:
 
 
 def _list_changes(planned: PlannedTraining, previous: Config) -> Iterator[Row]:
-    """Yield the changes of settings and environment since the run was last trained."""
+    """Yield the changes to settings and environment since the run was last trained."""
     trainer, changed = planned.trainer, differences(previous, planned.config)
     if 0 < trainer.step < trainer.total_steps:
         before = last_session(planned.run.metrics)

@@ -1,8 +1,8 @@
 """The training loop, as a generator of optimizer steps. It prints nothing and owns no files.
 
-On each rank, a step goes through these:
+On each rank, a step goes through these classes:
 
-    EpochBatches          seed, epoch, index -> batch; ranks take turns, each has ``accumulate``
+    EpochBatches          (seed, epoch, index) -> batch; ranks take turns, each gets ``accumulate``
         |
     GradientAccumulator   runs forward, loss and backward on each batch, in micro-batches if memory
         |                 is short; sums the gradients over the ranks
@@ -82,7 +82,7 @@ class Trainer:
         self._gradients = GradientAccumulator(model, self.config, precision, config.seed, ranks)
         self.step = self.epoch = self.batch = self.skipped = 0
         self.window = [0.0, 0.0, 0.0]
-        """Sums of both losses and of the target tokens over the steps since the last record."""
+        """Sums of both losses and of the numbers of target tokens, since the last record."""
         self.epochs = EpochBatches(pairs, self.config.batch_tokens, config.seed, augmentation)
         self.batches_per_step = self.config.accumulate * ranks.size
         self.steps_per_epoch = -(-len(self.epochs) // self.batches_per_step)
@@ -143,7 +143,7 @@ class Trainer:
             )
 
     def _update(self, batches: list[Batch], tgt_tokens: int, rate: float) -> Update:
-        """Update the weights with this rank's batches; all ranks have ``tgt_tokens`` in total."""
+        """Update the weights with this rank's batches; all ranks together have ``tgt_tokens``."""
         if not self.model.training:  # ``train`` visits every module, while a GPU has to wait
             self.model.train()
         self.optimizer.prepare()
@@ -151,7 +151,7 @@ class Trainer:
         return self.optimizer.step(losses, self.step, rate)
 
     def _skip(self, where: str, update: Update, tgt_tokens: int) -> None:
-        """Count a step that was not finite; raise a ``TrainingError`` if there are too many."""
+        """Count a step with a non-finite loss or gradient; raise TrainingError after too many."""
         if self.skipped >= self.config.skip_nonfinite:
             raise TrainingError(
                 f"{where}: the loss is {update.loss_on_all_ranks / tgt_tokens:.4g} and the "
@@ -162,7 +162,7 @@ class Trainer:
         self.skipped += 1
 
     def _iter_batches(self) -> Iterator[Batch]:
-        """Iterate over this rank's batches from here to the end of training."""
+        """Return an iterator over this rank's batches, from the current one to the last one."""
         on_gpu = self.device.type == "cuda"
         # Pinned memory makes copies to the GPU asynchronous.
         batches = (batch.pin_memory() if on_gpu else batch for batch in self._make_batches())
@@ -175,7 +175,7 @@ class Trainer:
             first = 0
 
     def state(self) -> dict[str, Any]:
-        """Return the training state, without weights and optimizer state."""
+        """Return the training state, without the weights or the optimizer state."""
         return {
             "step": self.step,
             "epoch": self.epoch,
@@ -189,9 +189,9 @@ class Trainer:
     def restore(self, state: TrainingState, optimizer_state: dict[str, Tensor]) -> None:
         """Restore ``state`` and the optimizer's state; the caller loads ``eval_model``.
 
-        Step, epoch and batch say how far training has come. They mean the same as before only if a
-        step still has as many batches. ``runs.initialize.check_resumable`` has already compared the
-        run's settings.
+        Step, epoch and batch say how far training has come. What they mean depends on the number of
+        batches in a step, so this number must be the same as before.
+        ``runs.initialize.check_resumable`` has already compared the run's settings.
         """
         self._check_fits(state)
         self.step, self.epoch, self.batch = state.step, state.epoch, state.batch
@@ -204,7 +204,7 @@ class Trainer:
         self._batches = self._iter_batches()
 
     def _check_fits(self, state: TrainingState) -> None:
-        """Raise ``ConfigError`` if steps had more or fewer batches, or too many were skipped."""
+        """Raise ConfigError if a step had more or fewer batches, or too many steps were skipped."""
         recorded, ranks = state.batches_per_step, self.ranks.size
         if recorded != self.batches_per_step:
             advice = (

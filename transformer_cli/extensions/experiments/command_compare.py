@@ -44,7 +44,7 @@ Splits = Annotated[
     option(
         "[RUN:]NAME",
         "Split of the runs' corpus, or RUN:NAME for a split of one run's corpus; repeatable.  "
-        "[default: the first test split]",
+        "[default: the first test split, or val]",
         "--split",
     ),
 ]

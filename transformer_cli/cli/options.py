@@ -38,7 +38,9 @@ BeamSize = Annotated[
 ]
 Split = Annotated[
     str | None,
-    option("SPLIT", "Split of the run's corpus, e.g. val.  [default: the first test split, or val]"),
+    option(
+        "SPLIT", "Split of the run's corpus, e.g. val.  [default: the first test split, or val]"
+    ),
 ]
 
 Json = Annotated[bool, flag("Print the result as JSON.", "--json")]

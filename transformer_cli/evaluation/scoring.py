@@ -52,7 +52,7 @@ class Evaluation:
 
 
 def load_split(run: RunDirectory, split: str | None, advice: str) -> tuple[str, ParallelText]:
-    """Return the name and text of a split of a run's corpus, by default its first test split or val.
+    """Return the name and text of a split of a run's corpus; default: first test split, or val.
 
     The error for an imported model, which has no corpus, ends with ``advice``.
     """

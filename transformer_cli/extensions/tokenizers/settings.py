@@ -50,7 +50,7 @@ class FilesSection(TokenizerSection):
 
 
 class SentencePieceFileConfig(FilesSection):
-    """The settings of a tokenizer that uses a SentencePiece model made elsewhere."""
+    """A SentencePiece model made elsewhere."""
 
     file_key = "model"
 
@@ -62,7 +62,7 @@ class SentencePieceFileConfig(FilesSection):
 
 
 class HuggingFaceConfig(FilesSection):
-    """The settings of a Hugging Face tokenizer.json made elsewhere, e.g. WordPiece or BPE."""
+    """A Hugging Face tokenizer.json made elsewhere, e.g. WordPiece or BPE."""
 
     file_key = "file"
 

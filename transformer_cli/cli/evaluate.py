@@ -49,7 +49,9 @@ class TextOptions(CommandOptions):
     heading = "Input and output"
     run: options.Run
     split: options.Split = None
-    src: Annotated[Path | None, option("FILE", "Source text to score instead of a split.")] = None
+    src: Annotated[
+        Path | None, option("FILE", "Source text to translate and score, instead of a split.")
+    ] = None
     ref: Annotated[Path | None, option("FILE", "Reference translations of --src.")] = None
     output: Annotated[
         Path | None, option("FILE", "Write the translations to this file.", "--output", "-o")

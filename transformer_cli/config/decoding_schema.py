@@ -22,7 +22,7 @@ class DecodingConfig(Section):
         option=("A", "Higher values give longer translations."),
     )
     batch_tokens: Annotated[int, Field(gt=0, le=MOST_BATCH_TOKENS)] = setting(
-        8192, "maximum of source tokens x beam size in a batch, padding included"
+        8192, "maximum batch size: source tokens, padding included, times beam size"
     )
     max_length_ratio: Annotated[float, Field(gt=0.0, le=100.0)] = setting(
         2.0, "maximum output length as a multiple of the source's tokens, plus 10"

@@ -45,8 +45,8 @@ def distill(
     """Train a student model on its teachers' translations.
 
     It trains the teachers if needed, translates the student's training text and monolingual text
-    with them, and trains and scores the student. Run the same command again to resume; stages whose
-    inputs have changed run again.
+    with them, and trains and scores the student. Run the same command again to resume. A stage runs
+    again if its inputs have changed.
 
     \b
     Example:

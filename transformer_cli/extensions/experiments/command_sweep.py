@@ -53,7 +53,8 @@ def sweep(
     """Train variations of a config with several seeds each, and compare them.
 
     Run the same command again to resume. Without --threads, the runs share the cores. To train on
-    other machines with the same disk, run the commands that --dry-run prints there, then sweep.
+    other machines that share the disk, print the commands with --dry-run, run them on those
+    machines, and then run sweep again here.
 
     \b
     Example:

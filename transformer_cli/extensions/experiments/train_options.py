@@ -45,7 +45,7 @@ class GrowingOptions(TrainExtra):
         float,
         option(
             "BLEU",
-            "With --from: largest acceptable drop in BLEU on the old validation text.",
+            "With --from: reject the new model if BLEU on the old validation text drops by more.",
             min=0.0,
         ),
     ] = _MAX_LOSS

@@ -86,8 +86,8 @@ def evaluate(given: EvaluateOptions) -> None:
     """Score a trained model: BLEU, chrF, TER and perplexity.
 
     sacreBLEU scores detokenized translations against raw references; the signature of each
-    score says exactly how. ± is half the width of the 95 % interval, estimated by bootstrap
-    resampling. For TER, lower is better. Unlike translate, evaluate does not try again
+    score says exactly how. ± is half the width of the 95 % confidence interval, estimated by
+    bootstrap resampling. For TER, lower is better. Unlike translate, evaluate does not try again
     when a translation looks doubtful, e.g. repetitive.
 
     \b

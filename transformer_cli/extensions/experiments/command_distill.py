@@ -28,7 +28,7 @@ with lazy_imports():
 
 STOPPING = "stopping this stage; run it again to resume; interrupt again to stop at once"
 
-_ABOUT_FILE = "YAML file with a student config, and teachers: runs or configs."
+_ABOUT_FILE = "YAML file that names a student config, and runs or configs as teachers."
 _ABOUT_DIR = "Output directory.  [default: runs/distill/<file name>]"
 _ABOUT_DRY_RUN = "Print the stages and their state, and exit."
 

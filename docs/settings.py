@@ -20,7 +20,7 @@ PLACES = {"corpus": "data", "tokenizer": "tokenizer", "schedule": "training.sche
 """Where the kinds of an interface stand."""
 
 _BEGINS = "\n## Settings\n"
-_MADE = "\n*This part is made by `python -m docs.settings`; change the schema instead.*\n"
+_MADE = "\n*Generated from the schema by `python -m docs.settings`.*\n"
 _HEAD = """
 | key | what it is |
 |---|---|

@@ -34,9 +34,9 @@ class AugmentationSettings(Section):
     tgt_bpe_dropout: Probability = setting(0.0, "BPE-dropout of the target side")
     concatenate: Probability = setting(
         0.0,
-        "probability of joining another pair to a training pair, repeatedly, up to max_length "
-        "(Nguyen et al. 2021); redrawn in each epoch, at no cost in time; for text longer than "
-        "the corpus's sentences",
+        "probability of joining a random pair to a training pair, repeatedly, up to max_length "
+        "(Nguyen et al. 2021); redrawn in each epoch, at no cost in time; to translate longer "
+        "sentences than the corpus has",
     )
 
     def check_with(self, config: Any) -> None:

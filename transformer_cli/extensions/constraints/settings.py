@@ -34,7 +34,7 @@ class TermsSettings(Section):
 
     terms: Annotated[float, Field(ge=0.0, le=1.0)] = setting(
         0.0,
-        "share of training lines in which some words are replaced by their translations, so that "
+        "share of training lines in which some words are replaced with their translations, so that "
         "the model follows translate --terms (Dinu et al. 2019); try 0.3",
     )
 

@@ -239,7 +239,7 @@ class Replay(Section):
     )
     sources: Annotated[
         list[SourceConfig], Field(min_length=1), AfterValidator(_check_unfiltered)
-    ] = Field(description="sources of its pairs")
+    ] = Field(description="its sources")
 
 
 def check_tags(sources: list[SourceConfig], config: Any) -> None:
@@ -255,7 +255,7 @@ def check_tags(sources: list[SourceConfig], config: Any) -> None:
 class ReplaySettings(Section):
     """The key ``replay``, for data kinds with the user's own text."""
 
-    replay: Replay | None = setting(None, "text to replay, to avoid forgetting")
+    replay: Replay | None = setting(None, "replayed text, to limit forgetting")
 
     def check_with(self, config: Any) -> None:
         super().check_with(config)
@@ -280,8 +280,8 @@ class MoreSettings(Section):
 class SplitConfig(Section):
     """The sizes and the seed of splits whose pairs are drawn from the sources."""
 
-    val: Count = Field(description="pairs in val")
-    test: CountOrZero = setting(0, "pairs in test; 0: no such split")
+    val: Count = Field(description="number of pairs in val")
+    test: CountOrZero = setting(0, "number of pairs in test; 0: no such split")
     seed: Annotated[int, Field(ge=0, lt=2**31)] = setting(
         1, "seed, independent of the experiment's"
     )
@@ -303,7 +303,7 @@ class CorpusData(ReplaySettings, FilterSettings):
         ["blank", "duplicates"], "rules that decide which pairs to leave out"
     )
     max_bad_units: Annotated[float, Field(ge=0.0, le=1.0)] = setting(
-        0.01, "share of a source's units that may be damaged; more is an error"
+        0.01, "share of a source's lines, rows or entries that may be damaged; more is an error"
     )
 
     def check_with(self, config: Any) -> None:

@@ -8,7 +8,7 @@ from transformer_cli.config.tokenizer_schema import TokenizerSection
 
 
 class ImportedData(DataSection):
-    """An imported model: its languages, and no text."""
+    """An imported model, which has languages but no text."""
 
     kind: Literal["imported"]
 
@@ -17,7 +17,7 @@ class MarianConfig(TokenizerSection):
     """The tokenizers of an imported Marian model: SentencePiece models and tables of ids."""
 
     kind: Literal["marian"]
-    joint: bool = setting(True, "one table of ids for both sides")
+    joint: bool = setting(True, "whether both sides share one table of ids")
 
     @property
     def lowercase(self) -> bool:

@@ -43,7 +43,7 @@ class Translated(Section):
 
     corpus: bool = Field(True, description="whether to translate the student's training text")
     monolingual: list[FilePath] = Field(
-        default=[], description="more text, one sentence per line; may be compressed"
+        default=[], description="more text to translate, one sentence per line; may be compressed"
     )
     beam_size: Annotated[int, Field(gt=0, le=LARGEST_BEAM)] | None = Field(
         None, description="beam size; null: the first teacher's"
@@ -60,12 +60,12 @@ class Forward(Translated):
     """Settings of text that the teachers translate to make the student's target side."""
 
     n_best: Annotated[int, Field(ge=2, le=LARGEST_BEAM)] | None = Field(
-        None, description="candidates for each line, with keep: nearest"
+        None, description="forward: candidates for each line, with keep: nearest"
     )
     keep: Literal["best", "nearest"] = Field(
         "best",
-        description="best: the most likely translation; nearest: the candidate with the "
-        "highest chrF against the reference",
+        description="forward: best keeps the most likely translation, nearest the candidate with "
+        "the highest chrF against the reference",
     )
 
     @model_validator(mode="after")
@@ -92,11 +92,12 @@ class Back(Translated):
     """Settings of back-translation: models of the other direction write the source side."""
 
     teachers: Teachers = Field(
-        description="models that translate from the target to the source language"
+        description="back: models that translate from the target to the source language"
     )
     sample: bool = Field(
         False,
-        description="whether to sample translations, with the student's seed, instead of searching",
+        description="back: whether to sample translations, with the student's seed, instead of "
+        "searching",
     )
 
     @model_validator(mode="after")

@@ -14,8 +14,8 @@ class InitShareSettings(Section):
 
     init_share: Annotated[float, Field(gt=0.0, lt=1.0)] | None = setting(
         None,
-        "share of init's weights in an average with the trained weights, which is validated and "
-        "saved, against forgetting (Wortsman et al. 2022); needs init, excludes ema_decay; "
+        "share of init's weights in an average with the trained weights; the average is validated "
+        "and saved, to limit forgetting (Wortsman et al. 2022); needs init, excludes ema_decay; "
         "null: no average",
     )
 

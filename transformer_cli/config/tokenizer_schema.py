@@ -30,7 +30,9 @@ class WordsConfig(TokenizerSection):
 
     kind: Literal["words"]
     lowercase: bool = setting(False, "lowercase both sides, including translations")
-    min_freq: Count = setting(2, "words that occur fewer times in the training text are unknown")
+    min_freq: Count = setting(
+        2, "minimum count of a word in the training text; rarer words are unknown"
+    )
     max_size: Annotated[int, Field(ge=5, lt=2**31)] | None = setting(
         None, "maximum vocabulary size, including the four special tokens"
     )
@@ -46,7 +48,7 @@ class WordsConfig(TokenizerSection):
 
 
 class SentencePieceConfig(TokenizerSection):
-    """Subwords by SentencePiece, learned from the training text."""
+    """SentencePiece subwords, learned from the training text."""
 
     kind: Literal["sentencepiece"]
     model_type: Literal["bpe", "unigram"] = setting("bpe", "subword algorithm")

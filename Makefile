@@ -99,4 +99,4 @@ best: setup
 	$(CLI) evaluate runs/distill/multi30k_en_de_best/student
 
 clean:
-	rm -rf $(VENV) $(TORCHTEXT) .bench .site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(TORCHTEXT) build *.egg-info .bench .site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

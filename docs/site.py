@@ -32,7 +32,7 @@ def write_source(directory: Path) -> None:
         (pages / name).write_text(text, encoding="utf-8")
     for page in pages.rglob("*.md"):
         folder = page.parent.relative_to(pages).as_posix()
-        text = _LINK.sub(partial(_link, folder), page.read_text(encoding="utf-8"))
+        text = _LINK.sub(partial(_link, pages, folder), page.read_text(encoding="utf-8"))
         page.write_text(text, encoding="utf-8")
     config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     extensions = sorted(f"extensions/{page.name}" for page in pages.glob("extensions/*.md"))
@@ -41,17 +41,16 @@ def write_source(directory: Path) -> None:
     (directory / "mkdocs.yml").write_text(config, encoding="utf-8")
 
 
-def _link(folder: str, link: re.Match[str]) -> str:
-    """Point a link at one of the pages; of one to a folder or another file, leave the text."""
+def _link(pages: Path, folder: str, link: re.Match[str]) -> str:
+    """Point a link at one of the pages; leave only the text if it leads to anything else."""
     text, anchor = link[1], link[3] or ""
     path = posixpath.normpath(posixpath.join(folder, link[2]))
     if (made := _PAGES.get(path.removeprefix("../"))) is not None:
         return f"[{text}]({posixpath.relpath(made, folder)}{anchor})"
     if link[2].endswith("/") and (ROOT / "docs" / path / "README.md").is_file():
         return f"[{text}]({posixpath.relpath(f'{path}/README.md', folder)}{anchor})"
-    if path.startswith("../") or link[2].endswith((".ipynb", "LICENSE")):
-        return text
-    return link[0]
+    is_in_site = not path.startswith("../") and (pages / path).is_file()
+    return link[0] if is_in_site or not link[2] else text
 
 
 def main() -> None:

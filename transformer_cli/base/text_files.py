@@ -63,7 +63,7 @@ def is_compressed(path: Path) -> bool:
 
 
 def find_compressed_ending(data: bytes) -> str | None:
-    """Return the ending for a compressed file or archive with these first bytes; None if plain."""
+    """Return the file extension of the compressed format with these first bytes, or None."""
     entries = [*registry.entries("compression").values(), *registry.entries("location").values()]
     for entry in entries:
         if (magic := entry.facts.get("magic")) and data.startswith(magic):

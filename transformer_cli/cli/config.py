@@ -19,7 +19,7 @@ config = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 @config.callback(invoke_without_command=True)
 def _config(context: typer.Context) -> None:
-    """Check config files.
+    """Commands for config files.
 
     \b
     Example:

@@ -49,7 +49,9 @@ class TextOptions(CommandOptions):
     heading = "Input and output"
     run: options.Run
     split: options.Split = None
-    src: Annotated[Path | None, option("FILE", "Source text to score instead of a split.")] = None
+    src: Annotated[
+        Path | None, option("FILE", "Source text to translate and score, instead of a split.")
+    ] = None
     ref: Annotated[Path | None, option("FILE", "Reference translations of --src.")] = None
     output: Annotated[
         Path | None, option("FILE", "Write the translations to this file.", "--output", "-o")
@@ -84,8 +86,8 @@ def evaluate(given: EvaluateOptions) -> None:
     """Score a trained model: BLEU, chrF, TER and perplexity.
 
     sacreBLEU scores detokenized translations against raw references; the signature of each
-    score says exactly how. ± is half the width of the 95 % interval, estimated by bootstrap
-    resampling. For TER, lower is better. Unlike translate, evaluate does not try again
+    score says exactly how. ± is half the width of the 95 % confidence interval, estimated by
+    bootstrap resampling. For TER, lower is better. Unlike translate, evaluate does not try again
     when a translation looks doubtful, e.g. repetitive.
 
     \b

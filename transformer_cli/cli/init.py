@@ -62,8 +62,8 @@ class NewConfig(NamedTuple):
 def init(given: InitOptions) -> None:
     """Write a sample config and the files it needs.
 
-    Without --from, it lists the samples. It writes configs/NAME.yaml, configs/schema.json for
-    editors and, for toy, the text. It never overwrites a file.
+    Without --from, it lists the samples. With --from NAME, it writes configs/NAME.yaml,
+    configs/schema.json for editors and, for toy, the text. It never overwrites a file.
 
     \b
     Example:

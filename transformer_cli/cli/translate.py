@@ -74,7 +74,7 @@ class DecodingOptions(CommandOptions):
         int | None,
         option(
             "N",
-            "Maximum of source tokens x beam size in a batch.  [default: the run's]",
+            "Maximum batch size: source tokens times beam size.  [default: the run's]",
             min=1,
         ),
     ] = None

@@ -266,7 +266,7 @@ def open_input(path: Path, option: str = "-i") -> Iterator[BinaryIO]:
 
 @contextmanager
 def _open_stream(path: Path) -> Iterator[TextIO]:
-    """Open standard output, a device or a pipe; compress the text if the ending says so."""
+    """Open standard output, a device or a pipe; compress the text if the name says so."""
     if str(path) == "-":
         if sys.stdout is None:
             raise InputError("standard output is closed; give a file with -o")

@@ -35,7 +35,7 @@ RankName = Literal["bleu", "bleu_lc", "chrf", "loss"]
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric of a model."""
+    """A metric of a model, measured on its translations or its probabilities."""
 
     name: str  # its key in records and reports
     label: str  # its name in tables and charts

@@ -22,7 +22,7 @@ class DecodingConfig(Section):
         option=("A", "Higher values give longer translations."),
     )
     batch_tokens: Annotated[int, Field(gt=0, le=MOST_BATCH_TOKENS)] = setting(
-        8192, "maximum per batch of source tokens x beam size, including padding"
+        8192, "maximum batch size: source tokens, padding included, times beam size"
     )
     max_length_ratio: Annotated[float, Field(gt=0.0, le=100.0)] = setting(
         2.0, "maximum output length: this many times the source's tokens, plus 10"

@@ -26,7 +26,7 @@ class Difference:
 
 
 def as_yaml(value: object) -> str:
-    """Return a value as messages show it."""
+    """Return a value formatted as YAML, for messages."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

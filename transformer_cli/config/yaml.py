@@ -199,7 +199,7 @@ def set_node(root: tree.Node, keys: Sequence[str], new: tree.Node, depth: int = 
 def dump_config(config: Config) -> str:
     """Return the YAML text that a run records: all keys of the core, even those at defaults.
 
-    Keys that extensions add are left out at their defaults.
+    Keys that extensions add are left out if they have their default values.
     """
     return dump_settings(config.model_dump(mode="json"))
 

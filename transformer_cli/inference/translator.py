@@ -102,7 +102,7 @@ class TextTranslator(Generic[EngineT]):
 
     @property
     def all_revisers(self) -> tuple[Reviser, ...]:
-        """All revisers in order; those of the tokenizers, which know what ids mean, come first."""
+        """All revisers, in the order they run; those of the tokenizers come first."""
         return (*self.tokenizers.revisers, *self.revisers)
 
     @property

@@ -79,7 +79,7 @@ def open_model(model: bytes, source: Path, advice: str) -> Any:
     processor: Any = sentencepiece.SentencePieceProcessor()
     try:
         processor.LoadFromSerializedProto(model)
-    except RuntimeError as error:
+    except (RuntimeError, ValueError) as error:  # since 0.2.2 it may be a ValueError
         raise TokenizerError(f"{source}: not a SentencePiece model; {advice}") from error
     return processor
 
@@ -101,7 +101,7 @@ class Manifest(TokenizerManifest):
 
 
 def learn_model(config: SentencePieceConfig, lines: Lines, label: str) -> bytes:
-    """Learn a model and return its bytes, which depend only on the lines and the settings.
+    """Learn a model; its bytes depend on the lines, the settings and SentencePiece's version.
 
     ``label`` is what messages call the lines, for example 'source text'.
 
@@ -145,7 +145,7 @@ def learn_model(config: SentencePieceConfig, lines: Lines, label: str) -> bytes:
                 minloglevel=_ERRORS_ONLY,
                 **normalization,
             )
-        except (RuntimeError, SystemError) as error:
+        except (RuntimeError, SystemError, ValueError) as error:
             if failures:
                 raise failures[0] from None
             raise _explain(str(error), config.vocab_size, label) from error
@@ -237,7 +237,9 @@ def _varint(number: int) -> bytes:
 def _explain(reason: str, vocab_size: int, label: str) -> ConfigError | TokenizerError:
     """Return an error that says why SentencePiece cannot learn and, if known, which size works."""
     if _NO_TEXT in reason:
-        return ConfigError(f"data: the {label} has only blank lines; give text to learn from")
+        return ConfigError(
+            f"data: the {label} has no text that SentencePiece can use; give text to learn from"
+        )
     if limit := _TOO_MANY.search(reason):
         return ConfigError(
             f"tokenizer.vocab_size: the {label} is too short for {vocab_size} subwords; "

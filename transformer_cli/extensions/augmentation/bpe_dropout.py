@@ -17,7 +17,8 @@ from transformer_cli.text.protocol import SPECIALS, UNK_ID, Tokenizer, Tokenizer
 class Subwords:
     """The subwords of a tokenizer that has a SentencePiece model.
 
-    Raises ValueError if the tokenizer has no such model, or if the model has no merges to skip.
+    Raises ValueError if the tokenizer has no such model, or if the model has no merges to skip. If
+    a model was edited and has unused pieces, the subwords differ from SentencePiece's own.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:

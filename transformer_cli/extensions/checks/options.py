@@ -37,7 +37,7 @@ class SeenOptions(EvaluateExtra):
     heading = "Search and scores"
     seen: Annotated[
         bool,
-        flag("Find test pairs seen in training, and also score the others alone.", "--seen"),
+        flag("Find test pairs seen in training; also score the unseen pairs separately.", "--seen"),
     ] = False
 
     def notes(self, given: EvaluateOptions, scored: ScoredText) -> "Notes | None":

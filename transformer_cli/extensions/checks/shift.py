@@ -144,7 +144,7 @@ class ShiftCheck:
 
 
 def _best_path(gains: np.ndarray, switch: float) -> np.ndarray:
-    """Return each row's column on the path with the largest sum; column changes cost ``switch``."""
+    """Return a column per row: the path with the largest sum, if column changes cost ``switch``."""
     best = np.zeros(gains.shape[1])
     came_from = np.zeros(gains.shape, dtype=np.int8)
     stays = np.arange(gains.shape[1])

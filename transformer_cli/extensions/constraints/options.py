@@ -18,9 +18,9 @@ class ConstraintOptions(ExtraOptions):
         str | None,
         option("NAME", "Put this tag before each line; it must be a tag of the training data."),
     ] = None
-    terms: Annotated[Path | None, option("FILE", "TSV file of terms to use.", marks=("reads",))] = (
-        None
-    )
+    terms: Annotated[
+        Path | None, option("FILE", "TSV file of terms and their translations.", marks=("reads",))
+    ] = None
 
     def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
         """Return a translator whose tokenizers add the tag and apply the terms."""

@@ -35,8 +35,8 @@ class CleanOptions(CommandOptions):
 def clean(given: CleanOptions) -> None:
     """Filter a corpus, and write the kept and the rejected pairs.
 
-    It requires data.kind: corpus. Kept pairs go to train.src, train.tgt and so on, rejected
-    ones to dropped.tsv, each with the filter that rejected it. The setting data.filters names
+    It requires data.kind: corpus. Kept pairs go to train.src, train.tgt and so on. Rejected
+    pairs go to dropped.tsv, each with the filter that rejected it. The setting data.filters names
     the filters for all pairs, and each of data.sources can have its own filters.
 
     \b

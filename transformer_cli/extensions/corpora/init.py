@@ -33,26 +33,28 @@ class TextOptions(ExtraOptions):
         "corpus from OPUS; the train command downloads it. --from opus lists the corpora."
     )
 
-    src: Annotated[Path | None, option("FILE", "With own: source side of the training text.")] = (
-        None
-    )
-    tgt: Annotated[Path | None, option("FILE", "With own: target side of the training text.")] = (
-        None
-    )
+    src: Annotated[
+        Path | None, option("FILE", "With --from own: source side of the training text.")
+    ] = None
+    tgt: Annotated[
+        Path | None, option("FILE", "With --from own: target side of the training text.")
+    ] = None
     val_src: Annotated[
         Path | None,
-        option("FILE", "With own: source side of the validation text.  [default: part of --src]"),
+        option(
+            "FILE", "With --from own: source side of the validation text.  [default: part of --src]"
+        ),
     ] = None
     val_tgt: Annotated[
-        Path | None, option("FILE", "With own: target side of the validation text.")
+        Path | None, option("FILE", "With --from own: target side of the validation text.")
     ] = None
     test_src: Annotated[
         Path | None,
-        option("FILE", "With own: source side of the test text.  [default: part of --src]"),
+        option("FILE", "With --from own: source side of the test text.  [default: part of --src]"),
     ] = None
-    test_tgt: Annotated[Path | None, option("FILE", "With own: target side of the test text.")] = (
-        None
-    )
+    test_tgt: Annotated[
+        Path | None, option("FILE", "With --from own: target side of the test text.")
+    ] = None
     src_lang: Annotated[
         str | None, option("CODE", "Source language.  [default: from the files' names]")
     ] = None

@@ -39,7 +39,7 @@ class BadUnits:
     """The message about the first damaged unit, which names the file and line; None: no damage."""
 
     def add(self, message: str, max_share: float) -> None:
-        """Count the latest unit as damaged; ``check`` the share once there are enough units."""
+        """Count the latest unit as damaged; if there are enough units, call ``check``."""
         self.count += 1
         self.why = self.why or message
         if self.units >= (_ENOUGH_FOR_ALL if self.count == self.units else _ENOUGH_UNITS):

@@ -42,8 +42,9 @@ class CTranslate2:
         torch, and always in int8, which torch does not support.
         """
         is_asked = options.engine == "ctranslate2" or options.precision == "int8"
-        if is_asked or _is_exported(run):
-            limits.check_possible(run, options, needing_torch, is_asked)
+        is_exported = _is_exported(run)
+        if is_asked or is_exported:
+            limits.check_possible(run, options, needing_torch, is_asked, is_exported)
             return True
         return not (needing_torch or prefers_torch) and _is_as_good(run, options)
 

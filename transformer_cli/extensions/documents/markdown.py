@@ -185,7 +185,7 @@ class MarkdownDocument(Document):
         return f"\\{joined}" if begins_kept_line else _BLOCK.sub(r"\1\\", joined, count=1)
 
     def _spellings(self, segment: Segment, parts: list[str]) -> Iterator[list[str]]:
-        """Yield ways to write ``parts``: as is, or with spaces around tags, escapes or both."""
+        """Yield ways to write ``parts``: as is, with spaces around tags, with escapes, or both."""
         yield parts
         spaced = _with_spaces(parts, segment)
         yield spaced

@@ -175,7 +175,7 @@ class XliffDocument(XmlDocument):
         filled: Sequence[tuple[Element, Segment]],
         fillings: Sequence[Filling],
     ) -> list[Edit]:
-        """Return edits that write a target: ``holder``'s content with its elements translated."""
+        """Return edits that write ``holder``'s content, with its elements translated, as target."""
         content, place = "", holder.content
         for (element, segment), filling in zip(filled, fillings, strict=True):
             before, end = self.text[place : element.content], ""

@@ -14,7 +14,7 @@ IMPORT = "import.json"
 
 
 class ImportedKind(CorpusKind[ImportedData]):
-    """The kind of data that has no text."""
+    """The kind of data of an imported run, which has no text."""
 
     def split_names(self) -> list[str]:
         return []

@@ -64,8 +64,8 @@ def compare(
     """Compare trained models: scores on the same text, costs, and the settings that differ.
 
     Each run's BLEU is tested against the first run's by paired bootstrap resampling: p is the
-    probability that a difference this large arises by chance. The result applies only to
-    these particular runs, because results vary by seed.
+    probability of a difference this large if both models are equally good. The result applies
+    only to these particular runs, because results vary by seed.
 
     For groups of runs with several seeds, you get the mean and standard deviation over the
     seeds, and a test over both seeds and sentences, with Holm's correction for more than two

@@ -28,7 +28,7 @@ with lazy_imports():
 
 STOPPING = "stopping this stage; run it again to resume; interrupt again to stop at once"
 
-_ABOUT_FILE = "YAML file with a student config, and teachers: runs or configs."
+_ABOUT_FILE = "YAML file that names a student config, and runs or configs as teachers."
 _ABOUT_DIR = "Output directory.  [default: runs/distill/<file name>]"
 _ABOUT_DRY_RUN = "Print the stages and their state, and exit."
 
@@ -45,8 +45,8 @@ def distill(
     """Train a student model on its teachers' translations.
 
     It trains the teachers if needed, translates the student's training text and monolingual text
-    with them, and trains and scores the student. Run the same command again to resume; stages whose
-    inputs have changed run again.
+    with them, and trains and scores the student. Run the same command again to resume. A stage runs
+    again if its inputs have changed.
 
     \b
     Example:

@@ -15,7 +15,7 @@ from transformer_cli.base.workers import count_cores
 from transformer_cli.cli import options
 from transformer_cli.cli.declaring import argument, flag, option
 from transformer_cli.cli.display import align_columns, say
-from transformer_cli.config.choices import METRICS
+from transformer_cli.config.choices import METRICS, MOST_THREADS
 from transformer_cli.extensions.checks.options import AllowSuspectData
 
 with lazy_imports():
@@ -48,12 +48,17 @@ def sweep(
     allow_suspect_data: AllowSuspectData = False,
     device: options.Device = "auto",
     precision: options.TrainingPrecision = "auto",
-    threads: options.Threads = None,
+    threads: Annotated[
+        int | None,
+        option(
+            "N", "CPU threads of each run.  [default: all cores, shared]", min=1, max=MOST_THREADS
+        ),
+    ] = None,
 ) -> None:
     """Train variations of a config with several seeds each, and compare them.
 
-    Run the same command again to resume. Without --threads, the runs share the cores. To train on
-    other machines with the same disk, run the commands that --dry-run prints there, then sweep.
+    Run the same command again to resume. To train on other machines that share the disk, print
+    the commands with --dry-run, run them on those machines, and then run sweep again here.
 
     \b
     Example:

@@ -155,7 +155,7 @@ def _find(path: Path) -> Iterator[tuple[Path, list[Path]]]:
 
 
 def _check_group(runs: Sequence[ComparedRun]) -> None:
-    """Check that runs differ only in their seeds and, if there are several, have finished."""
+    """Check that a group's runs differ only in seeds and have finished, if there are several."""
     first = runs[0]
     for before, run in pairwise(runs):
         if before.config.seed == run.config.seed:

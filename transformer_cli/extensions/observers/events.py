@@ -13,7 +13,6 @@ from transformer_cli.training.session import Observer
 if TYPE_CHECKING:
     from tensorboard.compat.proto.event_pb2 import Event
 
-_PREFIX = "events.out.tfevents."
 _EVENT_FILE_NAME = re.compile(r"events\.out\.tfevents\.\d{10,}")
 # Keys that an event stores elsewhere, or that are not plotted.
 _NO_CURVES = frozenset(
@@ -36,7 +35,7 @@ class TensorBoardObserver(Observer):
 
         self._start_time = start_time
         # A running TensorBoard continues with the file whose name sorts last.
-        self.path = run.path / self.writes / f"{_PREFIX}{int(start_time):010d}"
+        self.path = run.path / self.writes / f"events.out.tfevents.{int(start_time):010d}"
         self.path.parent.mkdir(exist_ok=True)
         for older in self.path.parent.iterdir():
             if _EVENT_FILE_NAME.fullmatch(older.name):

@@ -144,9 +144,9 @@ def _continue_prefix(
 
 @dataclass(frozen=True)
 class ForcedPrefixes(Constraint):
-    """A constraint that begins outputs with prefixes; only prefixes may contain banned tokens.
+    """A constraint that outputs begin with given prefixes; only these may contain banned tokens.
 
-    Forced tokens count in lengths and log-probabilities. No prefix contains EOS.
+    Forced tokens count towards lengths and log-probabilities. No prefix contains EOS.
     """
 
     prefixes: Sequence[list[int]]

@@ -129,7 +129,7 @@ class Translator:
             lines: for example, a list or an open file; best with one sentence per line. A line of
                 more than 1,024 tokens is translated in pieces.
             beam_size: number of hypotheses kept; 1 is greedy search. None: the run's setting.
-            batch_tokens: maximum of source tokens x beam size in a batch. None: the run's setting.
+            batch_tokens: maximum source tokens times beam size of a batch; None: the run's.
             tag: a tag to put before each line, as in the training data; None: no tag.
             length_penalty: 0 to 100; a higher value prefers longer translations. None: the run's
                 setting.

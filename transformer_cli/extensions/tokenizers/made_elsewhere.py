@@ -27,7 +27,7 @@ class IdMap:
     """A map from a tokenizer model's ids to the run's: 0 to 3 for special tokens, then the others.
 
     The others keep their order. A special token that the model lacks has an id in the run only.
-    ValueError is raised if two special tokens have the same id, or an id that does not exist.
+    ValueError is raised if two special tokens have the same id, or one has an unknown id.
     """
 
     def __init__(self, specials: SpecialIds, ids: Iterable[int]) -> None:

@@ -25,7 +25,7 @@ _HEAD = """
 | key | what it is |
 |---|---|
 """
-_ADDED = "\nThe kinds and keys that an extension adds are on its page, in docs/extensions/.\n"
+_ADDED = "\nEach extension's page in docs/extensions/ lists the kinds and keys that it adds.\n"
 _KINDS = "one of the kinds below"
 _CHANGEABLE = """
 When a run is resumed, these [may change](#what-may-change-when-a-run-is-resumed): {}.

@@ -17,15 +17,15 @@ class DecodingConfig(Section):
     )
     length_penalty: Annotated[float, Field(ge=0.0, le=HIGHEST_PENALTY)] = setting(
         0.6,
-        "alpha of Wu et al. 2016 (GNMT), equation 14: a higher value prefers longer "
-        "translations, 0 uses log-probabilities alone; beam search only",
+        "alpha in equation 14 of Wu et al. 2016 (GNMT): higher values prefer longer "
+        "translations, 0 uses log-probabilities alone; only for beam search",
         option=("A", "Higher values give longer translations."),
     )
     batch_tokens: Annotated[int, Field(gt=0, le=MOST_BATCH_TOKENS)] = setting(
         8192, "maximum batch size: source tokens, padding included, times beam size"
     )
     max_length_ratio: Annotated[float, Field(gt=0.0, le=100.0)] = setting(
-        2.0, "maximum output length as a multiple of the source's tokens, plus 10"
+        2.0, "maximum output length: this many times the source's tokens, plus 10"
     )
 
     def changed(self, values: Mapping[str, Any]) -> Self:

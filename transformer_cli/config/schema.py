@@ -28,33 +28,33 @@ from transformer_cli.config.tokenizer_schema import TokenizerConfig
 
 
 class ModelConfig(Section):
-    """The Transformer's size and form. The defaults are a small model for small data."""
+    """The Transformer's size and architecture. The defaults give a small model for small data."""
 
     d_model: Width = setting(256, "width of every layer's input and output")
     num_heads: Width = setting(4, "attention heads; must divide d_model")
     d_ff: Width = setting(1024, "inner width of the feed-forward layers")
     num_encoder_layers: Layers = setting(3, "encoder layers")
     num_decoder_layers: Layers = setting(3, "decoder layers")
-    dropout: DropoutRate = setting(0.1, "dropout of embeddings and of each sublayer's output")
-    attention_dropout: DropoutRate = setting(0.0, "dropout of attention weights")
-    activation_dropout: DropoutRate = setting(0.0, "dropout after the feed-forward activation")
+    dropout: DropoutRate = setting(0.1, "dropout rate of embeddings and each sublayer's output")
+    attention_dropout: DropoutRate = setting(0.0, "dropout rate of attention weights")
+    activation_dropout: DropoutRate = setting(0.0, "dropout rate after the feed-forward activation")
     norm: Literal["pre", "post"] = setting(
-        "pre", "normalization before each sublayer, or after it as in the paper"
+        "pre", "normalize before each sublayer, or after it as in Vaswani et al. 2017"
     )
     norm_kind: Literal["layernorm", "rmsnorm"] = setting(
-        "layernorm", "kind of normalization; rmsnorm has no mean (Zhang et al. 2019)"
+        "layernorm", "rmsnorm subtracts no mean (Zhang et al. 2019)"
     )
     positions: Literal["sinusoidal", "learned"] = setting(
-        "sinusoidal", "position encoding; learned positions limit the input's length"
+        "sinusoidal", "position encoding; learned: inputs can have at most max_positions tokens"
     )
-    max_positions: Width = setting(512, "maximum input length, in tokens, of learned positions")
+    max_positions: Width = setting(512, "maximum input length in tokens, if positions are learned")
     activation: Literal["relu", "gelu", "swish", "swiglu"] = setting(
-        "relu", "feed-forward activation; swiglu has a third matrix (Shazeer 2020)"
+        "relu", "feed-forward activation; swiglu adds a third matrix (Shazeer 2020)"
     )
     tying: Literal["none", "output", "all"] = setting(
         "output",
-        "weight tying: none; target embedding and output layer; source embedding too "
-        "(all), which needs a joint vocabulary",
+        "which layers share weights; output: target embedding and output layer; all: source "
+        "embedding too, which needs a joint vocabulary",
     )
 
     @model_validator(mode="after")
@@ -87,7 +87,7 @@ class Schedule(Section):
 
 
 class NoamSchedule(Schedule):
-    """factor * d_model^-0.5 * min(step^-0.5, step * warmup^-1.5), the paper's schedule."""
+    """factor * d_model^-0.5 * min(step^-0.5, step * warmup^-1.5) (Vaswani et al. 2017)."""
 
     kind: Literal["noam"]
     factor: PositiveFloat = setting(2.0, "scale of the whole schedule")
@@ -132,7 +132,7 @@ class ConstantSchedule(PeakSchedule):
 
 
 class InverseSqrtSchedule(PeakSchedule):
-    """A linear rise to ``peak``, then peak * sqrt(warmup / step): Noam, given by its peak."""
+    """A linear rise to ``peak``, then peak * sqrt(warmup / step): noam, set by its peak."""
 
     kind: Literal["inverse_sqrt"]
     peak: PositiveFloat = Field(description=_PEAK)
@@ -182,11 +182,11 @@ class TrainingConfig(Section):
 
     epochs: Count = setting(10, "passes over the training text", may_change=True)
     max_steps: Count | None = setting(
-        None, "maximum optimizer steps, if the epochs do not end first", may_change=True
+        None, "stop after this many optimizer steps, even if epochs remain", may_change=True
     )
-    batch_tokens: Count = setting(4096, "maximum tokens per side in a batch, padding included")
+    batch_tokens: Count = setting(4096, "maximum tokens per side in a batch, including padding")
     accumulate: Count = setting(
-        1, "batches per optimizer step, on each process (gradient accumulation)", may_change=True
+        1, "batches per optimizer step on each process (gradient accumulation)", may_change=True
     )
     max_length: Count = setting(256, "maximum tokens per side; longer training pairs are left out")
     freeze: Annotated[
@@ -195,7 +195,7 @@ class TrainingConfig(Section):
     ] = setting(
         [],
         "one or two parts of the model whose weights don't change; needs init. embeddings "
-        "include learned positions and a tied output matrix, but no output bias",
+        "include learned positions and a tied output matrix, but not the output bias",
     )
     label_smoothing: Probability = setting(0.1, "probability spread over the wrong target tokens")
     rdrop_alpha: Annotated[float, Field(ge=0.0, le=1e6)] = setting(
@@ -205,15 +205,16 @@ class TrainingConfig(Section):
     )
     ema_decay: Annotated[float, Field(gt=0.0, lt=1.0)] | None = setting(
         None,
-        "decay of an exponential moving average of the weights (Polyak and Juditsky 1992), which "
-        "is validated and saved; null: no average",
+        "decay of an exponential moving average of the weights (Polyak and Juditsky 1992); the "
+        "average is validated and saved; null: no average",
     )
-    schedule: ScheduleConfig = setting(NoamSchedule(kind="noam"), "learning rate by optimizer step")
+    schedule: ScheduleConfig = setting(
+        NoamSchedule(kind="noam"), "learning rate at each optimizer step"
+    )
     optimizer: Literal["adam", "muon"] = setting(
         "adam",
         "muon (Jordan et al. 2024) updates the matrices of encoder and decoder layers with "
-        "orthogonalized momentum, and all other weights with Adam; both use the rates of the "
-        "schedule",
+        "orthogonalized momentum, and all other weights with Adam; both follow the schedule",
     )
     muon_momentum: Probability = setting(0.95, "Muon's momentum")
     betas: Annotated[tuple[Probability, Probability], Field(strict=False)] = setting(
@@ -223,8 +224,7 @@ class TrainingConfig(Section):
     clip_norm: PositiveFloat | None = setting(1.0, "maximum gradient norm; null: no clipping")
     skip_nonfinite: CountOrZero = setting(
         0,
-        "steps that may be skipped because the loss or gradient is not finite; one more is an "
-        "error",
+        "how many steps with a non-finite loss or gradient to skip; the next one is an error",
         may_change=True,
     )
     validate_every: Count | None = setting(
@@ -241,12 +241,12 @@ class TrainingConfig(Section):
     )
     select: SelectName | None = setting(
         None,
-        "validation score by which the best checkpoint is chosen; null: chrf if the target "
+        "validation score that decides which checkpoint is best; null: chrf if the target "
         "language has no spaces between words, else bleu",
     )
     patience: Count | None = setting(
         None,
-        "stop after this many validations without a better score (select); null: never",
+        "stop after this many validations without a better score; null: never",
         may_change=True,
     )
 
@@ -257,7 +257,7 @@ class TrainingConfig(Section):
 
 
 class EvaluationConfig(Section):
-    """How translations are scored, in training and afterwards."""
+    """How translations are scored, during training and afterwards."""
 
     tokenize: TokenizerName | None = setting(
         None,
@@ -269,11 +269,11 @@ class Config(Section):
     """A whole experiment."""
 
     seed: Annotated[int, Field(ge=0, lt=2**31)] = setting(
-        1, "seed of weights, batches, dropout and sampled subwords", may_differ=True
+        1, "random seed of weights, batches, dropout and sampled subwords", may_differ=True
     )
     init: FilePath | None = setting(
         None,
-        "directory of a run whose tokenizer and best weights this one starts from; "
+        "directory of a run whose tokenizer and best weights this run starts from; "
         "null: random weights",
     )
     data: DataConfig

@@ -26,16 +26,18 @@ class TokenizerSection(Section):
 
 
 class WordsConfig(TokenizerSection):
-    """Words by spaCy's rules, with one vocabulary per side; sacremoses detokenizes the output."""
+    """Words split by spaCy's rules, one vocabulary per side; sacremoses detokenizes the output."""
 
     kind: Literal["words"]
-    lowercase: bool = setting(False, "lowercase both sides, output included")
-    min_freq: Count = setting(2, "words that are rarer than this in the training text are unknown")
+    lowercase: bool = setting(False, "lowercase both sides, including translations")
+    min_freq: Count = setting(
+        2, "minimum count of a word in the training text; rarer words are unknown"
+    )
     max_size: Annotated[int, Field(ge=5, lt=2**31)] | None = setting(
-        None, "maximum vocabulary size, the four special tokens included"
+        None, "maximum vocabulary size, including the four special tokens"
     )
     order: Literal["frequency", "appearance"] = setting(
-        "frequency", "order of ids: by falling frequency, or by first appearance"
+        "frequency", "order of ids: by decreasing frequency, or by first appearance"
     )
     src_rules: Language | None = setting(
         None, "language whose spaCy rules tokenize the source; null: src_lang"
@@ -46,18 +48,18 @@ class WordsConfig(TokenizerSection):
 
 
 class SentencePieceConfig(TokenizerSection):
-    """Subwords by SentencePiece, learned from the training text."""
+    """SentencePiece subwords, learned from the training text."""
 
     kind: Literal["sentencepiece"]
     model_type: Literal["bpe", "unigram"] = setting("bpe", "subword algorithm")
     vocab_size: Annotated[int, Field(ge=8, lt=2**31)] = setting(
-        8000, "vocabulary size, the four special tokens included"
+        8000, "vocabulary size, including the four special tokens"
     )
     joint: bool = setting(True, "one vocabulary for both sides")
-    lowercase: bool = setting(False, "lowercase both sides, output included")
+    lowercase: bool = setting(False, "lowercase both sides, including translations")
     normalization: Literal["nfc", "nmt_nfkc", "nfkc", "identity"] = setting(
         "nfc",
-        "normalization of characters; nfc: only unify encodings of the same character; nmt_nfkc, "
+        "Unicode normalization; nfc: only unify encodings of the same character; nmt_nfkc, "
         "nfkc: SentencePiece's rules, which also turn ⁶ into 6; identity: none",
     )
     byte_fallback: bool = setting(True, "encode unseen characters as bytes")

@@ -128,7 +128,7 @@ def test_it_tells_people_what_a_setting_is() -> None:
     assert training["properties"]["batch_tokens"] == {
         "title": "training.batch_tokens",
         "default": 4096,
-        "description": "maximum tokens per side in a batch, padding included",
+        "description": "maximum tokens per side in a batch, including padding",
         "exclusiveMaximum": 2**31,
         "exclusiveMinimum": 0,
         "type": "integer",
@@ -164,7 +164,7 @@ def test_the_reference_has_every_setting() -> None:
                 assert f"\n| `{key}` | " in page
     for row in (
         "| `val.tgt` | path | required | validation pairs: path of the target",
-        "| `dropout` | number, 0 to 0.9 | `0.1` | dropout of embeddings",
+        "| `dropout` | number, 0 to 0.9 | `0.1` | dropout rate of embeddings",
         "| `ema_decay` | number, more than 0 and less than 1 | `null` | decay of",
         "| `norm` | `pre` or `post` | `pre` | ",
         "| `warmup` | integer, at least 1 | required | optimizer steps of linear warm-up |",
@@ -180,7 +180,7 @@ def test_the_references_example_is_one(tmp_path: Path) -> None:
     example = tmp_path / "mine.yaml"
     example.write_text("\n".join(line.removeprefix("    ") for line in lines))
     training = load_config(example).training
-    assert (training.epochs, training.batch_tokens) == (20, 2048)
+    assert (training.epochs, training.batch_tokens) == (30, 2048)
     assert isinstance(training.schedule, NoamSchedule)
     assert training.schedule.factor == 2.0
 

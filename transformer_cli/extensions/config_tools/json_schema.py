@@ -13,7 +13,7 @@ from transformer_cli.config.setting_tree import BASE
 Schema = dict[str, Any]
 _MARKS = ("may_change", "may_differ", "option")
 BASE_MEANS = (
-    "YAML file whose settings this one changes or adds to; its path is relative to this file"
+    "YAML file whose settings this file changes or adds to; the path is relative to this file"
 )
 
 

@@ -58,7 +58,7 @@ class SentencePieceFileConfig(FilesSection):
     model: FilePath | None = setting(None, "path of a SentencePiece model for both sides")
     src_model: FilePath | None = setting(None, "the same for the source side only")
     tgt_model: FilePath | None = setting(None, "the same for the target side only")
-    lowercase: bool = setting(False, "lowercase both sides, output included")
+    lowercase: bool = setting(False, "lowercase both sides, including translations")
 
 
 class HuggingFaceConfig(FilesSection):

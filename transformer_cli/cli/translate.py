@@ -191,8 +191,8 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
 def translate(given: TranslateOptions) -> None:
     """Translate text, one sentence per line; input line N becomes output line N.
 
-    By default, it reads standard input and writes standard output. Until -o FILE is complete, its
-    lines are in FILE.partial; run the same command again to resume.
+    By default, it reads from standard input and writes to standard output. Until -o FILE is
+    complete, its lines are in FILE.partial; run the same command again to resume.
 
     \b
     Example:

@@ -44,9 +44,9 @@ def distill(
 ) -> None:
     """Train a student model on its teachers' translations.
 
-    It trains the teachers if needed, translates the student's training text and monolingual text
-    with them, and trains and scores the student. Run the same command again to resume. A stage runs
-    again if its inputs have changed.
+    It trains the teachers if needed, uses them to translate the student's training text and
+    monolingual text, and trains and scores the student. Run the same command again to resume. A
+    stage runs again if its inputs have changed.
 
     \b
     Example:

@@ -33,7 +33,7 @@ class GrowingOptions(TrainExtra):
         Path | None,
         option(
             "RUN",
-            "Adapt RUN to the text given with --add, in a new run.",
+            "Start a new run that adapts RUN to the text given with --add.",
             "--from",
         ),
     ] = None

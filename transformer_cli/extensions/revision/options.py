@@ -12,7 +12,7 @@ class RevisionOptions(ExtraOptions):
     """The option that says what to do with doubtful translations."""
 
     heading = "Search"
-    about = "Doubtful translations, such as repetitive ones, are tried again with a wider beam."
+    about = "Lines with doubtful (e.g. repetitive) translations get a second try with a wider beam."
     fallback: Annotated[
         Literal["source"] | None,
         option(None, "Write the source instead of a doubtful translation."),

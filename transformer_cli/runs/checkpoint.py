@@ -148,7 +148,7 @@ class Checkpoint:
         self.load_state()
 
     def load_weights(self) -> "dict[str, Tensor]":
-        """Load the weights to the CPU, keyed by name; CheckpointError if any is infinite."""
+        """Return the weights on the CPU, keyed by name; CheckpointError if any is not finite."""
         weights = self._load_tensors(MODEL)
         for name, weight in weights.items():
             numbers = weight.float()

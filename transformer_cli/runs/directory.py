@@ -284,7 +284,7 @@ def lock_directory(path: Path, patience: float = _RETRY_SECONDS) -> Iterator[int
     """Create a directory if needed, and lock it for the block; wait up to ``patience`` seconds.
 
     Yield the lock's file descriptor; a process that inherits it also holds the lock. The system
-    releases the lock however the process ends. The lock file stays, and names the last process.
+    releases the lock however the process ends. The lock file stays, and names its last owner.
     """
     lock = path / LOCK
     while True:

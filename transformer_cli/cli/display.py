@@ -38,7 +38,7 @@ def _name_options(message: str) -> str:
 
 
 def plus_minus(value: float | None) -> str:
-    """Return ' ±' and half the width of a score's interval, or its deviation; '' if None."""
+    """Return ' ±' and ``value``, half a score's confidence interval or its deviation, or ''."""
     return "" if value is None else f" ±{value:5.2f}"
 
 

@@ -1,4 +1,4 @@
-"""``transformer-cli init``."""
+"""``transformer-cli init``: write a sample config and the files it needs."""
 
 import os
 import shlex
@@ -20,7 +20,7 @@ with lazy_imports():
 
 @dataclass(frozen=True)
 class InitOptions(CommandOptions):
-    """The options of ``init``."""
+    """The options of ``init``: which sample config to write, and where."""
 
     heading: ClassVar = "What to write, and where"
 

@@ -48,7 +48,7 @@ def list_base_files(path: Path) -> list[Path]:
 
 
 def check_settings(root: tree.Node) -> Config:
-    """Return the values as a ``Config``; raise ConfigError if a path starts from the wrong directory.
+    """Return the values as a ``Config``; raise ConfigError if a path starts from a wrong directory.
 
     ``base`` is relative to the directory of its file; all other paths are relative to the working
     directory. A path that exists only relative to the directory of its file is an error.

@@ -74,7 +74,7 @@ class Artifact(Generic[AnyRecord]):
         """Return a message about the first missing or damaged file, or None if there is none.
 
         With ``compares_sums``, also read the files and compare their checksums. Use this for files
-        that come from elsewhere.
+        that other people may have made or changed.
         """
         for name, file in record.files.items():
             path = self.path / name
@@ -87,7 +87,7 @@ class Artifact(Generic[AnyRecord]):
 
 
 def record_files(directory: Path) -> dict[str, FileRecord]:
-    """Return a record of each file in a directory, keyed by file name."""
+    """Return the size and SHA-256 of each file in a directory, keyed by file name."""
     files = (path for path in sorted(directory.iterdir()) if path.is_file())
     return {path.name: FileRecord(size=path.stat().st_size, sha256=sha256(path)) for path in files}
 

@@ -132,7 +132,7 @@ OF_LINES = "\u2028\u2029\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 
 
 def make_visible(text: str) -> str:
-    r"""Replace control characters, except tabs and newlines, by escapes like ``\x1b``."""
+    r"""Replace control characters, except tabs and newlines, with escapes like ``\x1b``."""
     return re.sub(f"[{_CONTROLS}{OF_LINES}]", lambda match: ascii(match[0])[1:-1], text)
 
 

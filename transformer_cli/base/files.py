@@ -51,7 +51,7 @@ def read_json(path: Path) -> Any:
 
 
 def is_at(file: IO[bytes], path: Path) -> bool:
-    """Return whether an open file is still at ``path``; on Windows, it cannot be moved away."""
+    """Return whether an open file is still at ``path``; True on Windows, where it cannot move."""
     if sys.platform == "win32":
         return True
     try:
@@ -106,7 +106,7 @@ def cache_directory(name: str) -> Path:
 
 
 def open_cache(name: str) -> Path | None:
-    """Create ``cache_directory`` if needed; return it, or None if not private or not writable."""
+    """Return ``cache_directory``, created if needed, or None if it is not private or writable."""
     cache = cache_directory(name)
     try:
         if not cache.is_absolute():  # there is no home directory

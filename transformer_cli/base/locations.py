@@ -1,7 +1,7 @@
 """Read bytes from files on this machine or, through extensions, from URLs and archives.
 
 Every path is a ``Path``. A URL is a ``UrlPath``, a subclass. A path may also continue inside a file
-such as an archive. ``locate`` returns the ``Location``, an object that can read a certain path.
+such as an archive. ``locate`` returns the object that reads a path, a ``Location``.
 """
 
 import errno
@@ -26,7 +26,7 @@ _SETTLED_NS = 2_500_000_000
 class UrlPath(type(Path())):  # type: ignore[misc]
     """A URL as a path; ``text_path`` creates it.
 
-    Methods of ``Path`` that do not access the disk work. Opening it like a file is a UsageError.
+    Methods of ``Path`` that need no disk work for it. Opening it like a file raises a UsageError.
     """
 
     __slots__ = ()
@@ -93,8 +93,8 @@ class Location(ABC):
     """A type of storage, e.g. zip archives or S3; its methods take paths in such storage.
 
     An extension provides an instance, named after the scheme of its URLs, or ``*`` for all other
-    schemes. For archives, it also gives the end of their names (``inside``), their first bytes
-    (``magic``), and a function that returns the archive in a path, or None (``find``)::
+    schemes. For archives, the entry also has the end of their names (``inside``), their first bytes
+    (``magic``), and a function that returns the archive that a path leads into (``find``)::
 
         provides = {"location": {"s3": {"load": "objects:STORES"},
                                  "zip": {"load": "archives:ZIP", "find": "archives:find_archive",
@@ -118,8 +118,8 @@ class Location(ABC):
     def find(self, path: Path, sha256: str | None = None) -> tuple[Path, ...]:
         """Return the files that match wildcards (* and ?) in a path, sorted, or raise CorpusError.
 
-        A path without wildcards is returned unchecked. Some locations first fetch the files, which
-        must have this SHA-256, and return the paths of the local copies.
+        A path without wildcards is returned unchecked. Some locations first fetch the files, whose
+        SHA-256 must be ``sha256``, and return the paths of the local copies.
         """
 
     def is_here(self, path: Path, sha256: str | None = None) -> bool:

@@ -31,8 +31,8 @@ def shipped_directory() -> Path:
 def import_extra(module: str, extra: str | None, what: str) -> ModuleType:
     """Import a module of an optional package; raise MissingExtraError if it is not installed.
 
-    ``what`` says what needs it. ``extra`` is the extra of transformer-cli that installs it; None:
-    it is always installed, except on platforms that it does not support.
+    ``what`` says, for the message, what needs it. ``extra`` is the extra of transformer-cli that
+    installs it, or None if it is always installed, except on platforms that it does not support.
     """
     try:
         with no_collection():
@@ -78,7 +78,7 @@ def lazy_imports() -> Iterator[None]:
     """Make the block's imports of this program's modules lazy: load each when it is first used.
 
     A command's module can then import everything it needs at its top, although --help and shell
-    completion need none of it, and torch takes seconds to import. Do not import names from them.
+    completion need none of it, and torch takes seconds to import. Import modules, not names.
     """
     finder = _LazyFinder()
     sys.meta_path.insert(0, finder)

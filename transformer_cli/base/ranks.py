@@ -27,7 +27,7 @@ Value = TypeVar("Value", str, int | None)
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process's rank (its number) and operations over all ranks; this class has just one."""
+    """This process's rank (its number) and operations over all ranks, here a single one."""
 
     rank: int = 0
     size: int = 1  # number of processes

@@ -8,9 +8,9 @@ an entry is used::
     needs = ("other",)  # other extensions that it imports
     provides = {"engine": {"fast": {"load": "engine:FastEngine"}}}
 
-``provides`` maps an interface, e.g. that of search engines, to entries, keyed by name. ``load``
-names a module of the folder and an attribute of it. The other keys of an entry are for the code
-that uses the interface. Other packages declare a manifest as an entry point of the group ``GROUP``.
+``provides`` maps the name of an interface to its entries, keyed by name. ``load`` names a module of
+the folder and an attribute of that module. An entry's other keys, its facts, are for the code that
+uses the interface. Other packages declare a manifest as an entry point of the group ``GROUP``.
 """
 
 import sys
@@ -44,7 +44,7 @@ class Entry:
         return getattr(import_module(f"{self.package}.{module}"), attribute)
 
     def read_summary(self) -> str:
-        """Return the first line of a shipped function's docstring, without importing its module."""
+        """Return the first line of a shipped command's docstring, without importing its module."""
         # Importing all commands to list them would double the time of --help. Searching for their
         # files, or compiling an expression for each, would add a few percent.
         module, _, function = self.facts["load"].partition(":")

@@ -1,4 +1,4 @@
-"""Open text files, here or at URLs, to read their bytes, or write whole text files.
+"""Open text files, local or at URLs, to read their bytes, or write whole text files.
 
 Extensions read and write compressed files, whose names end in a certain way::
 

@@ -25,7 +25,7 @@ from transformer_cli.base.files import check_replaceable, is_at, is_stream, sha2
 
 # What is added to the names of unfinished files, which are next to the file that is being written.
 PARTIAL = ".partial"
-"""Added to the name of output that can be resumed; its progress is in ``PARTIAL_JOURNALS``."""
+"""Added to the name of resumable output; its progress is in files with ``PARTIAL_JOURNALS``."""
 PARTIAL_JOURNALS = (f"{PARTIAL}.json", f"{PARTIAL}.json.new")
 TEMPORARY_MARK = f"{PARTIAL}-"
 """Added to the names of all other unfinished files. The writer's process id and machine follow, to

@@ -103,7 +103,7 @@ class ExtraOptions:
         return translator
 
     def fingerprint(self) -> dict[str, str]:
-        """Return the options that affect the output, as text; ``prepare`` accounts for files' content."""
+        """Return the options that affect the output, as text; ``prepare`` covers files' content."""
         return {
             name: str(value) for name, about, value in self.given() if "writes" not in about.marks
         }

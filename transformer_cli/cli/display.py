@@ -38,7 +38,7 @@ def _name_options(message: str) -> str:
 
 
 def plus_minus(value: float | None) -> str:
-    """Return ' ±' and ``value``, half a score's confidence interval or its deviation, or ''."""
+    """Return ' ±' and ``value``, half a confidence interval or a deviation; '' if it is None."""
     return "" if value is None else f" ±{value:5.2f}"
 
 

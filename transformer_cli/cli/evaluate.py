@@ -74,7 +74,7 @@ class EvaluateOptions(options.HardwareOptions, TextOptions):
 
 
 class EvaluateExtra(ExtraOptions):
-    """Options that an extension adds to ``evaluate``."""
+    """The base class of options that an extension adds to ``evaluate``."""
 
     def notes(self, given: EvaluateOptions, scored: ScoredText) -> "translation.Notes | None":
         """Return an object that adds facts about the translations to the report, or None."""

@@ -51,7 +51,7 @@ class NewConfig(NamedTuple):
     path: Path
     text: str
     commands: tuple[str, ...] = ("train",)
-    """The commands to run next with this config."""
+    """The commands that ``init`` suggests to run next with this config."""
     advice: str = ""
     """Advice at the end of the error message if a different file already has that path."""
     others: Mapping[Path, bytes] = {}

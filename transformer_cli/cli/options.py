@@ -162,7 +162,7 @@ class TrainOptions(RunOptions):
 
 
 class TrainExtra(ExtraOptions):
-    """Options that an extension adds to ``train``."""
+    """The base class of options that an extension adds to ``train``."""
 
     def around(self, train: Callable[[TrainOptions], str], given: TrainOptions) -> str:
         """Call ``train``, perhaps with other options; return the final message."""

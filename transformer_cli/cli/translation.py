@@ -96,7 +96,7 @@ class Translating:
 
 
 class InputFormat:
-    """How ``translate`` handles one kind of input."""
+    """The base class of the code with which ``translate`` handles a kind of input, e.g. text."""
 
     def translate(self, given: TranslateOptions) -> None:
         """Check the options, load the model, translate the input and write the output."""
@@ -154,7 +154,7 @@ class RowFormat(InputFormat):
 
     @contextmanager
     def open_output(self, job: Translating) -> Iterator[Output]:
-        """Open the output file; skip the rows in ``job`` that an interrupted process translated."""
+        """Open the output file; skip the rows that an interrupted process has translated."""
         options = job.options
         terms = {**job.translator.settings_fingerprint, "errors": options.errors}
         for each in options.extras:

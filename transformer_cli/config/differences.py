@@ -78,7 +78,7 @@ def _below(keys: Keys, values: Sequence[object]) -> Iterator[tuple[Keys, list[ob
 
 
 def _facts(config: Config, keys: Keys) -> Iterator[str]:
-    """Yield the names, e.g. ``may_change``, that are set for a setting or a section around it."""
+    """Yield the flags, e.g. ``may_change``, of the setting at ``keys`` and sections around it."""
     section: object = config
     for key in keys:
         if not isinstance(section, Section) or key not in type(section).model_fields:

@@ -89,9 +89,9 @@ class Section(BaseModel):
         extra="forbid", frozen=True, validate_default=True, strict=True, allow_inf_nan=False
     )
     place: ClassVar[str | None] = None
-    """The section's key if extensions may add keys to it, with the interface "KEY settings"."""
+    """The section's key, if extensions may add keys to it (with the interface "KEY settings")."""
     mixins: ClassVar[tuple[type["Section"], ...]] = ()
-    """The classes of extensions whose fields are the keys that they have added."""
+    """The classes of extensions that add their fields to those of this section."""
 
     @model_validator(mode="wrap")
     @classmethod

@@ -249,7 +249,7 @@ def setting_error(place: Place, keys: Keys, problem: str) -> ConfigError:
 
 
 def join_keys(keys: Keys) -> str:
-    """Return the dotted key, e.g. ``training.betas[1]``."""
+    """Return the path of a setting as a dotted key, e.g. ``training.betas[1]``."""
     return "".join(
         f"[{key}]" if isinstance(key, int) else f".{key if _BARE_KEY.fullmatch(key) else repr(key)}"
         for key in keys

@@ -18,7 +18,7 @@ from transformer_cli.config.validation import validate_as
 
 SET = "--set"  # ``Place.source`` starts with it if a setting is from the command line
 MAX_YAML_BYTES = 1 << 20
-"""Maximum bytes of a file: a hundred times our longest one; parsing so much takes seconds."""
+"""Maximum bytes of a config: a hundred times our longest one; parsing so much takes seconds."""
 
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:

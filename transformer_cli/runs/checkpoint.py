@@ -127,7 +127,7 @@ class Checkpoint:
 
     @classmethod
     def open(cls, path: Path, tokenizer: str | None = None) -> "Checkpoint":
-        """Read a checkpoint's manifest; ``tokenizer`` is the fingerprint that it must list."""
+        """Read a checkpoint's manifest, which must have the tokenizer fingerprint ``tokenizer``."""
         manifest = read_manifest(path)
         if tokenizer is not None and manifest.tokenizer != tokenizer:
             raise CheckpointError(
@@ -360,7 +360,7 @@ def find_checkpoint(directory: Path, which: str) -> Path:
 
 
 def prune_checkpoints(directory: Path, training: TrainingConfig) -> None:
-    """Delete all checkpoints except the best one and the newest ``training.keep_last``."""
+    """Delete all checkpoints except the best one and the ``training.keep_last`` newest ones."""
     checkpoints = list_checkpoints(directory)
     best_step = Checkpoint.open(checkpoints[-1]).load_state().best_step
     kept = {*map(parse_step, checkpoints[-training.keep_last :]), best_step}

@@ -32,7 +32,7 @@ class MetricsLog:
 
     @classmethod
     def open(cls, path: Path, last_step: int, is_validated: bool = True) -> "MetricsLog":
-        """Open the file; drop records after ``last_step``, and its validation if unfinished."""
+        """Open the file; drop records after ``last_step``, and its unfinished validation."""
         last = (last_step, "validation" if is_validated else "train")  # "validation" is last
         kept = [each for each in read_records(path) if (each["step"], each["kind"]) <= last]
         write_text(path, "".join(f"{json.dumps(record)}\n" for record in kept))
@@ -91,7 +91,7 @@ SESSION_KIND = "session"  # kind of the record that starts each session of a tra
 def describe_environment(
     device: "torch.device", precision: "torch.dtype", processes: int = 1
 ) -> Record:
-    """Return everything that results depend on besides the settings, text and weights."""
+    """Return what results depend on besides settings, text and weights, e.g. the device."""
     import torch  # readers of records do not need it
 
     is_cuda = device.type == "cuda"

@@ -106,7 +106,7 @@ def cache_directory(name: str) -> Path:
 
 
 def open_cache(name: str) -> Path | None:
-    """Return ``cache_directory``, created if needed, or None if it is not private or writable."""
+    """Return ``cache_directory``, created if needed, or None unless it is private and writable."""
     cache = cache_directory(name)
     try:
         if not cache.is_absolute():  # there is no home directory

@@ -94,7 +94,7 @@ class RunDirectory:
 
     @property
     def only_engine(self) -> registry.Entry | None:
-        """The search engine that the model here was exported for, or None if it was not."""
+        """The search engine that the model here was exported for, or None for other directories."""
         engines = registry.entries("engine").values()
         return next((each for each in engines if (self.path / each.facts["mark"]).is_file()), None)
 

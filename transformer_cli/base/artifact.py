@@ -1,7 +1,7 @@
 """Artifacts: directories made once from known inputs, and made again when those inputs change.
 
-The record of an artifact is written last. It lists the fingerprint of each input (its checksum
-or settings), and the size and SHA-256 of each file. A single rename publishes the directory. A file
+The record of an artifact, a JSON file in the directory, is written last. It lists a fingerprint of
+each input, and the size and SHA-256 of each file. A single rename publishes the directory. A file
 whose size differs from the record is damaged. Readers that need to be certain compare checksums.
 """
 
@@ -31,7 +31,7 @@ class FileRecord(BaseModel):
 
 
 class Record(BaseModel):
-    """The inputs and files of an artifact; each subclass adds what its readers need."""
+    """The content of a record: an artifact's inputs and files. Subclasses may add other fields."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -44,7 +44,7 @@ AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 @dataclass(frozen=True)
 class Artifact(Generic[AnyRecord]):
-    """A directory that is made once; creating this object reads and writes no files."""
+    """A directory that is made once, with a record; creating this object accesses no files."""
 
     path: Path
     kind: type[AnyRecord]  # the class of its record
@@ -55,7 +55,7 @@ class Artifact(Generic[AnyRecord]):
         return read_record(self.path / self.name, self.kind)
 
     def make(self, write: Callable[[Path], AnyRecord]) -> AnyRecord:
-        """Make the artifact, whose directory must not exist yet; a failure leaves nothing behind.
+        """Create the directory, which must not exist yet; after an error, nothing is left behind.
 
         ``write`` gets a directory, writes the files into it, and returns the record.
         """
@@ -74,7 +74,7 @@ class Artifact(Generic[AnyRecord]):
         """Return a message about the first missing or damaged file, or None if there is none.
 
         With ``compares_sums``, also read the files and compare their checksums. Use this for files
-        that come from elsewhere.
+        that other people may have made or changed.
         """
         for name, file in record.files.items():
             path = self.path / name
@@ -87,7 +87,7 @@ class Artifact(Generic[AnyRecord]):
 
 
 def record_files(directory: Path) -> dict[str, FileRecord]:
-    """Return a record of each file in a directory, keyed by file name."""
+    """Return the size and SHA-256 of each file in a directory, keyed by file name."""
     files = (path for path in sorted(directory.iterdir()) if path.is_file())
     return {path.name: FileRecord(size=path.stat().st_size, sha256=sha256(path)) for path in files}
 
@@ -101,7 +101,7 @@ def write_record(path: Path, content: BaseModel) -> None:
 def read_record(
     path: Path, kind: type[Content], max_bytes: int = MAX_SMALL_BYTES
 ) -> Content | None:
-    """Return what ``write_record`` wrote; None if missing, damaged, too long or not a ``kind``."""
+    """Return a ``kind`` that ``write_record`` wrote, or None if the file is missing or invalid."""
     try:
         read = json.loads(read_small(path, max_bytes))
         if set(read) != {"content", "sha256"} or read["sha256"] != sum_json(read["content"]):

@@ -12,9 +12,9 @@ PACKAGE = Path(__file__).parents[1]
 
 
 def environment() -> dict[str, str]:
-    """Return an environment in which interpreters do not search the working directory.
+    """Return environment variables for a Python that imports nothing from the working directory.
 
-    It is the environment of this process, with PYTHONSAFEPATH set, and without the entries of
+    They are those of this process, with PYTHONSAFEPATH set, and without the entries of
     PYTHONPATH that stand for the working directory, such as empty ones.
     """
     named = os.environ.get("PYTHONPATH", "").split(os.pathsep)

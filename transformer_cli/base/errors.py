@@ -132,12 +132,12 @@ OF_LINES = "\u2028\u2029\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 
 
 def make_visible(text: str) -> str:
-    r"""Return text with control characters, except tabs and newlines, as escapes like ``\x1b``."""
+    r"""Replace control characters, except tabs and newlines, with escapes like ``\x1b``."""
     return re.sub(f"[{_CONTROLS}{OF_LINES}]", lambda match: ascii(match[0])[1:-1], text)
 
 
 def shorten_middle(text: str, max_length: int) -> str:
-    """Return ``text``, cut in the middle if too long, because messages end with advice."""
+    """Return ``text``; if it is too long, cut its middle, because messages end with advice."""
     head = max_length * 3 // 4
     tail = max_length - head - 1
     return text if len(text) <= max_length else f"{text[:head]}…{text[len(text) - tail :]}"

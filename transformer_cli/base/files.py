@@ -1,4 +1,4 @@
-"""Read files that may be untrusted, and check that nothing is in the way of files to write.
+"""Read files that may be untrusted, and check that no link or pipe is in the way of new files.
 
 An untrusted directory may contain links that point anywhere, pipes that block, and endless devices.
 Code that reads files in it, or changes one in place, uses ``open_regular`` or ``read_small``. Code
@@ -25,7 +25,7 @@ MAX_SMALL_BYTES = 1 << 24
 
 
 def read_small(path: Path, max_bytes: int = MAX_SMALL_BYTES) -> bytes:
-    """Return the bytes of a file or a stored object; raise OSError if larger than ``max_bytes``."""
+    """Return the bytes of a file or URL; raise OSError if there are more than ``max_bytes``."""
     with open_bytes(path) as file:
         size = file.seek(0, os.SEEK_END)
         if size > max_bytes:
@@ -36,14 +36,14 @@ def read_small(path: Path, max_bytes: int = MAX_SMALL_BYTES) -> bytes:
 
 
 def sha256(path: Path) -> str:
-    """Return the SHA-256 of a file or a stored object, in hexadecimal."""
+    """Return the SHA-256 of a file, or of the bytes at a URL, in hexadecimal."""
     with open_bytes(path) as file:
         digest = hashlib.file_digest(file, "sha256")  # type: ignore[arg-type]  # it is buffered
     return digest.hexdigest()
 
 
 def read_json(path: Path) -> Any:
-    """Return the content of a small JSON file; None if it is missing, damaged or too long."""
+    """Return the content of a small JSON file, or None if it is missing, damaged or too long."""
     try:
         return json.loads(read_small(path))
     except (OSError, ValueError, RecursionError):
@@ -51,7 +51,7 @@ def read_json(path: Path) -> Any:
 
 
 def is_at(file: IO[bytes], path: Path) -> bool:
-    """Return whether an open file is still at ``path``; True on Windows, which cannot move it."""
+    """Return whether an open file is still at ``path``; True on Windows, where it cannot move."""
     if sys.platform == "win32":
         return True
     try:
@@ -97,7 +97,7 @@ def check_replaceable(path: Path, advice: str = "replace it with its target") ->
 
 
 def cache_directory(name: str) -> Path:
-    """Return the user's cache directory for one kind of file; it may not exist yet."""
+    """Return the directory ``name`` in the user's cache directory; it may not exist yet."""
     if given := os.environ.get("TRANSFORMER_CLI_CACHE"):
         return Path(given).absolute() / name
     from platformdirs import user_cache_path
@@ -106,7 +106,7 @@ def cache_directory(name: str) -> Path:
 
 
 def open_cache(name: str) -> Path | None:
-    """Return ``cache_directory``, created if needed; None if not private or not writable."""
+    """Return ``cache_directory``, created if needed, or None unless it is private and writable."""
     cache = cache_directory(name)
     try:
         if not cache.is_absolute():  # there is no home directory
@@ -126,7 +126,7 @@ def open_cache(name: str) -> Path | None:
 
 
 def is_stream(path: Path) -> bool:
-    """Return whether ``path`` is a device, a pipe or a directory, not a file or a stored object."""
+    """Return whether ``path`` is a device, a pipe or a directory, rather than a file or a URL."""
     if is_url(path):
         return False
     top = path.absolute().parts[1:3]
@@ -136,7 +136,7 @@ def is_stream(path: Path) -> bool:
 
 
 def is_same_file(path: Path, other: Path) -> bool:
-    """Return whether two paths lead to the same regular file or the same stored object."""
+    """Return whether two paths lead to the same regular file, or are the same URL."""
     if is_url(path) or is_url(other):
         return path == other
     try:

@@ -1,7 +1,7 @@
-"""Where bytes are stored: in files on this machine, or in a place that an extension knows.
+"""Read bytes from files on this machine or, through extensions, from URLs and archives.
 
-A path is always a ``Path``. A path to another place is a ``UrlPath``, or leads into a file such as
-an archive. ``locate`` finds the ``Location`` that reads a path; no other code checks its kind.
+Every path is a ``Path``. A URL is a ``UrlPath``, a subclass. A path may also continue inside a file
+such as an archive. ``locate`` returns the object that reads a path, a ``Location``.
 """
 
 import errno
@@ -24,9 +24,9 @@ _SETTLED_NS = 2_500_000_000
 
 
 class UrlPath(type(Path())):  # type: ignore[misc]
-    """The URL of bytes that are not in a file on this machine; ``text_path`` makes it.
+    """A URL as a path; ``text_path`` creates it.
 
-    It has all operations of a path that need no disk. Code that needs a file raises a UsageError.
+    Methods of ``Path`` that need no disk work for it. Opening it like a file raises a UsageError.
     """
 
     __slots__ = ()
@@ -47,17 +47,17 @@ class UrlPath(type(Path())):  # type: ignore[misc]
         return self
 
     def is_dir(self) -> bool:
-        """Return False: only this machine has directories."""
+        """Return False, because a URL never names a directory."""
         return False
 
 
 def is_url(path: Path) -> bool:
-    """Return whether a path has a scheme, e.g. ``s3://bucket/name``."""
+    """Return whether a path is a URL, e.g. ``s3://bucket/name``."""
     return isinstance(path, UrlPath)
 
 
 def text_path(text: str) -> Path:
-    """Return the path or URL that a user has given; raise ValueError if the URL is not allowed."""
+    """Return a user's text as a path or a URL; raise ValueError if the URL is not allowed."""
     if _LIKE_ADDRESS.search(text):
         for entry in registry.entries("address").values():
             entry.load()(text)
@@ -90,11 +90,11 @@ def _mark_end(address: re.Match[str]) -> str:
 
 
 class Location(ABC):
-    """A kind of place that stores bytes; its methods take paths in that place.
+    """A type of storage, e.g. zip archives or S3; its methods take paths in such storage.
 
     An extension provides an instance, named after the scheme of its URLs, or ``*`` for all other
-    schemes. If paths may lead into files, the entry also has the ending of such files (``inside``),
-    their first bytes (``magic``), and a function that returns the file or None (``find``)::
+    schemes. For archives, the entry also has the end of their names (``inside``), their first bytes
+    (``magic``), and a function that returns the archive that a path leads into (``find``)::
 
         provides = {"location": {"s3": {"load": "objects:STORES"},
                                  "zip": {"load": "archives:ZIP", "find": "archives:find_archive",
@@ -105,25 +105,25 @@ class Location(ABC):
 
     @abstractmethod
     def open(self, path: Path, once: bool = False) -> BinaryIO:
-        """Open ``path`` to read its bytes; with ``once``, it may also be a pipe or a device."""
+        """Open ``path`` to read its bytes. If it is read only ``once``, it may also be a pipe."""
 
     @abstractmethod
     def versions(self, paths: Sequence[Path]) -> list[str | None]:
-        """Return a string for each path, which changes whenever its bytes do; None if missing.
+        """Return, for each path, a string that changes whenever its bytes do; None if missing.
 
-        A file that has just changed also gets None, because its next change might not show.
+        A file that has just changed also gets None, as its next change might not change the string.
         """
 
     @abstractmethod
     def find(self, path: Path, sha256: str | None = None) -> tuple[Path, ...]:
-        """Return the sorted files that match a path with wildcards (* and ?); CorpusError if none.
+        """Return the files that match wildcards (* and ?) in a path, sorted, or raise CorpusError.
 
-        A path without wildcards is returned unchecked. If files there cannot be read in pieces,
-        they are fetched, and the local files are returned; their SHA-256 must be ``sha256``.
+        A path without wildcards is returned unchecked. Some locations first fetch the files, whose
+        SHA-256 must be ``sha256``, and return the paths of the local copies.
         """
 
     def is_here(self, path: Path, sha256: str | None = None) -> bool:
-        """Return whether ``find`` has nothing to fetch."""
+        """Return whether ``find`` has nothing to fetch for this path."""
         return True
 
     def fetched_from(self, path: Path) -> str | None:
@@ -132,7 +132,7 @@ class Location(ABC):
 
 
 class LocalFiles(Location):
-    """The files on this machine."""
+    """The location of files on this machine, which needs no extension."""
 
     def open(self, path: Path, once: bool = False) -> BinaryIO:
         """Open a file; unless it is read ``once``, raise the same errors as ``open_checked``."""
@@ -174,7 +174,7 @@ LOCAL = LocalFiles()
 
 
 def locate(path: Path) -> Location:
-    """Return the location of a path; raise MissingExtraError if no extension knows its scheme."""
+    """Return the object that reads a path; raise MissingExtraError if its scheme is unknown."""
     location = _find_location(path)
     if location is None:
         problem = registry.describe_missing("URL scheme", path.parts[0].removesuffix(":"))
@@ -195,22 +195,22 @@ def _find_location(path: Path) -> Location | None:
 
 
 def is_local(path: Path) -> bool:
-    """Return whether a path leads to a file on this machine, which need not exist."""
+    """Return whether a path is neither a URL nor in an archive; the file need not exist."""
     return _find_location(path) is LOCAL
 
 
 def open_bytes(path: Path) -> BinaryIO:
-    """Open a file, or the bytes at a URL; an archive is opened like any other file."""
+    """Open a file or a URL to read its bytes; an archive is opened like any other file."""
     return locate(path).open(path) if is_url(path) else open_regular(path)
 
 
 def find_files(path: Path, sha256: str | None = None) -> tuple[Path, ...]:
-    """Return the files that a path leads to; fetch them if needed; see ``Location.find``."""
+    """Return the files that a path matches, fetched if needed; see ``Location.find``."""
     return locate(path).find(path, sha256)
 
 
 def is_here(path: Path, sha256: str | None = None) -> bool:
-    """Return whether ``find_files`` has nothing to fetch; False if no extension can fetch it."""
+    """Return whether ``find_files`` has nothing to fetch; False if no extension reads the path."""
     location = _find_location(path)
     return location is not None and location.is_here(path, sha256)
 
@@ -222,7 +222,7 @@ def fetched_from(path: Path) -> str | None:
 
 
 def versions(paths: Sequence[Path]) -> list[str | None]:
-    """Return a string for each path, which changes with its bytes; see ``Location.versions``."""
+    """Return, for each path, a string that changes with its bytes; see ``Location.versions``."""
     # Ask each location once about all its paths.
     found: dict[Path, str | None] = dict.fromkeys(paths)
     by_location: dict[Location, list[Path]] = {}
@@ -241,7 +241,7 @@ class SpecialFileError(OSError):
 
 
 def open_checked(path: str, flags: int) -> int:
-    """Open a regular file, as an ``opener`` for ``open``; raise an error at once for a pipe.
+    """Open a regular file, as the ``opener`` of ``open``; raise SpecialFileError for a pipe.
 
     A file that is opened for writing must not be a symbolic link, or have any other hard link.
     """

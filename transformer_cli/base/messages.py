@@ -1,4 +1,4 @@
-"""Messages and progress bars on stderr; bars appear only on a terminal, on the main rank."""
+"""Messages and progress bars on stderr; bars appear only on a terminal, in the main process."""
 
 import os
 import sys
@@ -20,13 +20,13 @@ _MAX_LINE = 1000
 
 
 def log(message: str) -> None:
-    """Write one line to stderr, above any bar, on the main rank."""
+    """Write a message to stderr, above any progress bar, if this is the main process (rank 0)."""
     if find_ranks().is_main:
         _write(message)
 
 
 def warn(where: str, what: object) -> None:
-    """Write a warning about a file or a run to stderr, on any rank."""
+    """Write a warning about ``where``, a file or a run, to stderr, in any process."""
     _write(f"warning: {' '.join(f'{where}: {what}'.split())}")
 
 
@@ -71,12 +71,12 @@ def bar(
 
 
 def show_progress(items: Iterable[Item], label: str, unit: str = " lines") -> Iterable[Item]:
-    """Return an iterable of the items that shows a progress bar."""
+    """Return an iterable of the items; iterating over it shows a progress bar."""
     return bar(None, label, unit, items=items)
 
 
 def duration(seconds: float) -> str:
-    """Format an estimated duration, given in seconds."""
+    """Format an estimated number of seconds in a suitable unit, e.g. as '12 min'."""
     minutes, hours, days = seconds / 60, seconds / 3600, seconds / 86400
     if seconds < 90:
         return f"{max(1, round(seconds))} s"

@@ -29,10 +29,10 @@ def shipped_directory() -> Path:
 
 
 def import_extra(module: str, extra: str | None, what: str) -> ModuleType:
-    """Import a module of an optional package that ``what`` needs, or raise MissingExtraError.
+    """Import a module of an optional package; raise MissingExtraError if it is not installed.
 
-    ``extra`` is the extra of transformer-cli that installs the package. None means that it is
-    always installed, except on platforms that it does not support.
+    ``what`` says, for the message, what needs it. ``extra`` is the extra of transformer-cli that
+    installs it, or None if it is always installed, except on platforms that it does not support.
     """
     try:
         with no_collection():
@@ -75,7 +75,7 @@ def no_collection() -> Iterator[None]:
 
 @contextmanager
 def lazy_imports() -> Iterator[None]:
-    """Delay loading each module of ours that the block imports until an attribute of it is read.
+    """Make the block's imports of this program's modules lazy: load each when it is first used.
 
     A command's module can then import everything it needs at its top, although --help and shell
     completion need none of it, and torch takes seconds to import. Import modules, not names.
@@ -106,7 +106,7 @@ class _LazyModule(ModuleType):
 
 
 class _LazyFinder:
-    """A module finder that loads stand-ins for our modules; packages are imported as usual."""
+    """A finder that imports stand-ins for this program's modules, but packages as usual."""
 
     def __init__(self) -> None:
         self.names: list[str] = []

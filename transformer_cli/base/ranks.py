@@ -27,7 +27,7 @@ Value = TypeVar("Value", str, int | None)
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process's rank, and operations over all ranks; this class is for a single process."""
+    """This process's rank (its number) and operations over all ranks, here a single one."""
 
     rank: int = 0
     size: int = 1  # number of processes
@@ -43,19 +43,19 @@ class Ranks:
         """Raise UsageError if several processes are running, but ``command`` needs a single one."""
 
     def may_overwrite(self, run: Path) -> bool:
-        """Return whether to start a run from scratch; False if the job did so before a restart.
+        """Return whether to start ``run`` from scratch; False if this job did so before a restart.
 
-        Raise UsageError if it is unclear whether the job did so.
+        Raise UsageError if it is unclear whether it did so.
         """
         return True
 
     def place(self, device: "torch.device") -> "torch.device":
-        """Return this rank's device, given the chosen kind of device."""
+        """Return this rank's device, e.g. ``cuda:1``; ``device`` is the chosen type of device."""
         return device
 
     @contextmanager
     def init(self, device: "torch.device") -> Iterator["Ranks"]:
-        """Connect the ranks for the block; call the methods below on the ranks that it yields."""
+        """Connect the ranks for the block; call the methods below on the object that it yields."""
         yield self
 
     def barrier(self) -> None:
@@ -88,7 +88,7 @@ SINGLE_PROCESS = Ranks()
 
 
 def find_ranks() -> Ranks:
-    """Return the ranks that the environment describes, not yet connected; or a single process.
+    """Return this process's ``Ranks`` as the environment describes them, not yet connected.
 
     Raise UsageError if there are several processes and no extension connects them.
     """

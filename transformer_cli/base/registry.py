@@ -8,9 +8,9 @@ an entry is used::
     needs = ("other",)  # other extensions that it imports
     provides = {"engine": {"fast": {"load": "engine:FastEngine"}}}
 
-``provides`` maps an interface to its entries, keyed by name. ``load`` names a module of the folder
-and an attribute of that module. Everything else in an entry is a fact for the code that owns the
-interface. Other packages declare a manifest as a ``transformer_cli.extensions`` entry point.
+``provides`` maps the name of an interface to its entries, keyed by name. ``load`` names a module of
+the folder and an attribute of that module. An entry's other keys, its facts, are for the code that
+uses the interface. Other packages declare a manifest as an entry point of the group ``GROUP``.
 """
 
 import sys
@@ -23,7 +23,7 @@ from types import ModuleType
 from typing import Any
 
 API = 1
-"""The version of the interfaces to extensions."""
+"""The version of the interfaces, which must be the ``api`` in an extension's manifest."""
 GROUP = "transformer_cli.extensions"
 _ROOT = Path(__file__).parents[2]
 _FOLDER = _ROOT / "transformer_cli" / "extensions"
@@ -31,20 +31,20 @@ _FOLDER = _ROOT / "transformer_cli" / "extensions"
 
 @dataclass(frozen=True)
 class Entry:
-    """One thing that an extension adds to an interface."""
+    """One thing that an extension adds to an interface, e.g. a search engine or a command."""
 
     name: str
     extension: str
-    facts: Mapping[str, Any]
-    package: str
+    facts: Mapping[str, Any]  # the entry's keys and values in the manifest
+    package: str  # of the modules that the facts name
 
     def load(self, fact: str = "load") -> Any:
-        """Import the module that a fact (``module:attribute``) names, and return the attribute."""
+        """Return what ``facts[fact]`` names, as ``module:attribute``; import the module."""
         module, _, attribute = self.facts[fact].partition(":")
         return getattr(import_module(f"{self.package}.{module}"), attribute)
 
     def read_summary(self) -> str:
-        """Return the first line of a shipped function's docstring, without importing its module."""
+        """Return the first line of a shipped command's docstring, without importing its module."""
         # Importing all commands to list them would double the time of --help. Searching for their
         # files, or compiling an expression for each, would add a few percent.
         module, _, function = self.facts["load"].partition(":")
@@ -179,7 +179,7 @@ def _warn_of(name: str, error: Exception) -> None:
 
 
 def _is_usable(name: str, manifest: ModuleType) -> bool:
-    """Return whether an extension fits this program and has its packages; if not, record why."""
+    """Return whether an extension has this API version and its packages; if not, record why."""
     missing = [each for each in getattr(manifest, "requires", ()) if not _has_package(each)]
     if manifest.api != API:
         _unusable[name] = f"is for version {manifest.api} of the interfaces, not {API}"

@@ -1,11 +1,11 @@
-"""Open text files in any location to read their bytes, or write whole text files.
+"""Open text files, local or at URLs, to read their bytes, or write whole text files.
 
-Extensions read and write compressed files, which have certain endings::
+Extensions read and write compressed files, whose names end in a certain way::
 
     provides = {"compression": {"lz": {"load": "lz:FORMAT", "ending": ".lz", "magic": b"LZIP"}}}
 
-A compressed file consists of one or more members. Writers end a member at each flush, so a file
-can be cut off at the end of a member, and continued.
+A compressed file consists of one or more members, each of which can be decompressed on its own.
+Writers end a member at each flush, so a file can be cut off at the end of a member, and continued.
 """
 
 import io
@@ -45,7 +45,7 @@ class Compression(Protocol):
 
 
 def _find_compression(path: Path) -> Compression | None:
-    """Return the compression that a file's ending stands for, or None if it is not compressed."""
+    """Return the compression that a file's name shows, e.g. by .gz, or None for plain files."""
     entries = registry.entries("compression")
     for entry in entries.values():
         if entry.facts["ending"] == path.suffix:
@@ -57,7 +57,7 @@ def _find_compression(path: Path) -> Compression | None:
 
 
 def is_compressed(path: Path) -> bool:
-    """Return whether the ending of ``path`` is that of a compressed file."""
+    """Return whether the name of a file shows that it is compressed, e.g. by .gz."""
     endings = (entry.facts["ending"] for entry in registry.entries("compression").values())
     return path.suffix in (*_COMPRESSED, *endings)
 
@@ -80,7 +80,7 @@ def is_plain(path: Path) -> bool:
 
 
 def open_text(path: Path, once: bool = False) -> io.BufferedReader:
-    """Open a text file to read its bytes, decompressed if its ending says so.
+    """Open a text file to read its bytes, decompressed if its name ends in .gz or similar.
 
     With ``once``, it may also be a pipe or a device. CorpusError is raised if it cannot be opened,
     or later, while reading, if it turns out to be damaged or cut off.
@@ -155,20 +155,20 @@ class Reader(io.RawIOBase):
 
 
 def compressor(path: Path) -> Callable[[bytes], bytes]:
-    """Return a function that compresses bytes into a whole member if the ending says so."""
+    """Return a function that compresses bytes if ``path`` ends in .gz or similar."""
     compression = _find_compression(path)
     return bytes if compression is None else compression.compressor(path)
 
 
 def text_writer(target: Path, path: Path) -> TextIO:
-    """Open ``target`` to write UTF-8, compressed if the ending of ``path`` says so."""
+    """Open ``target`` to write UTF-8, compressed if the name of ``path`` ends in .gz or similar."""
     compression = _find_compression(path)
     file = target.open("wb") if compression is None else compression.create(target, path)
     return io.TextIOWrapper(file, encoding="utf-8", newline="")
 
 
 def write_text(path: Path, text: str, is_named: bool = False) -> None:
-    """Write a whole UTF-8 file, compressed if its ending says so; do not change line ends.
+    """Write a whole UTF-8 file, compressed if its name ends in .gz or similar; keep line ends.
 
     ``is_named`` means the same as for ``whole_file``.
     """

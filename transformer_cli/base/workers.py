@@ -1,4 +1,4 @@
-"""Where pieces of text are processed: in this process, or in workers of an extension.
+"""Executors, which process text in pieces: in this process, or in workers of an extension.
 
 An extension provides a function that takes the value of its option, and a path that the workers
 must be able to access. It returns a function that opens an executor, or None if it cannot help::
@@ -25,8 +25,8 @@ def find_executor(extras: Iterable[object], place: Path, unasked: bool = True) -
     """Return a function that opens the executor that a command's options ask for, or a default.
 
     Args:
-        extras: the command's options that extensions added.
-        place: where the work reads and writes; it need not exist yet, and may be a URL.
+        extras: the options that extensions added to the command, one object per class.
+        place: a path that workers must be able to access; it need not exist, and may be a URL.
         unasked: whether the default may come from an extension; else it is ``SerialExecutor``.
 
     Raises:

@@ -23,15 +23,15 @@ from secrets import token_hex
 from transformer_cli.base.errors import OutputError
 from transformer_cli.base.files import check_replaceable, is_at, is_stream, sha256
 
-# Endings of unfinished files, which are next to the file that is being written.
+# What is added to the names of unfinished files, which are next to the file that is being written.
 PARTIAL = ".partial"
-"""Ending of output that can be resumed; its journals have the endings ``PARTIAL_JOURNALS``."""
+"""Added to the name of resumable output; its progress is in files with ``PARTIAL_JOURNALS``."""
 PARTIAL_JOURNALS = (f"{PARTIAL}.json", f"{PARTIAL}.json.new")
 TEMPORARY_MARK = f"{PARTIAL}-"
-"""Start of all other endings. The writer's process id and machine follow, to recognize leftovers of
-a killed process. The rest is random, so nobody can guess the name and put a link there first."""
+"""Added to the names of all other unfinished files. The writer's process id and machine follow, to
+recognize leftovers of a killed process, and random digits, so that nobody can guess the name."""
 TEMPORARY_END = re.escape(TEMPORARY_MARK) + r"(?P<process>\d+)(-[0-9a-f]{16})?(@(?P<host>.+))?"
-"""Regular expression for such an ending."""
+"""Regular expression for ``TEMPORARY_MARK`` and what follows it."""
 _TEMPORARY_NAME = re.compile(rf"(.*){TEMPORARY_END}", re.DOTALL)
 # Write errors that the operating system raises without a file name.
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -52,7 +52,7 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def name_path_in_error(path: Path) -> Iterator[None]:
-    """Make an OSError in the block name ``path`` instead of a temporary file or no file."""
+    """Change an OSError in the block to name ``path`` instead of a temporary file or no file."""
     try:
         yield
     except OSError as error:

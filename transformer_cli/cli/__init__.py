@@ -42,7 +42,7 @@ The default of 300,000 keeps a core busy that other processes could use; see doc
 """
 
 _CORE_COMMANDS = ("init", "config", "vocab", "train", "evaluate", "translate", "average")
-"""In the order in which users need them. Each is a function in the module of the same name."""
+"""The core's commands, in the order in which users need them, from modules of the same names."""
 
 
 def list_commands() -> dict[str, registry.Entry]:
@@ -57,7 +57,7 @@ def load_command(name: str, arguments: Sequence[str] | None = None) -> Any:
     """Import a command's module; return its click command, with the options of extensions.
 
     Return None if there is no such command. If ``arguments`` are given and the command itself has
-    all their options, leave out the options of extensions, except those that always act.
+    all their options, leave out the options of extensions, except those with ``acts_unasked``.
     """
     from transformer_cli.cli.declaring import Declared  # --help does not need it
 

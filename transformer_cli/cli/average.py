@@ -74,7 +74,7 @@ def average_run(run: "directory.RunDirectory", last: int | None) -> tuple[Path, 
 
 
 def mean_weights(opened: "Iterable[checkpoints.Checkpoint]") -> "dict[str, Tensor]":
-    """Return each weight's mean over the checkpoints, in its dtype; load them one at a time."""
+    """Return each weight's mean over the checkpoints, which are loaded one at a time."""
     sums: dict[str, Tensor] = {}
     kinds: dict[str, tuple[torch.Size, torch.dtype]] = {}
     count = 0

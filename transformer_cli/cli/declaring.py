@@ -63,7 +63,7 @@ def option(
         metavar: the placeholder for its value in ``--help``; None: typer lists the choices.
         about: its help text.
         names: its names, e.g. ``--output`` and ``-o``; by default, the field's name.
-        marks: the marks by which ``CommandOptions.marked`` finds it.
+        marks: properties, described at ``Mark``, by which ``CommandOptions.marked`` finds it.
         others: other arguments of ``typer.Option``.
     """
     described = typer.Option(*names, metavar=metavar, help=about, **others)
@@ -96,14 +96,14 @@ class ExtraOptions:
                 yield each.name, described, value
 
     def check(self, given: Any) -> None:
-        """Raise a UsageError unless these options fit the command's other options."""
+        """Raise a UsageError if these options contradict the command's other options, ``given``."""
 
     def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
         """Return a translator that applies these options, or raise a UsageError."""
         return translator
 
     def fingerprint(self) -> dict[str, str]:
-        """Return values that affect the output, keyed by name; ``prepare`` covers file content."""
+        """Return the options that affect the output, as text; ``prepare`` covers files' content."""
         return {
             name: str(value) for name, about, value in self.given() if "writes" not in about.marks
         }
@@ -121,11 +121,11 @@ class CommandOptions:
         return False
 
     def extra(self, kind: type[Extra]) -> Extra:
-        """Return the options of class ``kind``, or its defaults if the command does not have it."""
+        """Return the options of class ``kind``, or their defaults if the command has none."""
         return next((each for each in self.extras if isinstance(each, kind)), kind())
 
     def marked(self, mark: Mark) -> list[tuple[str, Any]]:
-        """Return the name and value of each extension option that was given and has this mark.
+        """Return the name and value of each extension option that was given and has this ``Mark``.
 
         A repeatable option appears once for each of its values.
         """
@@ -138,13 +138,13 @@ class CommandOptions:
         ]
 
     def prepare(self, translator: AnyTranslator) -> AnyTranslator:
-        """Return a translator that applies the options of extensions."""
+        """Return ``translator``, changed so that it applies the options of extensions."""
         for each in self.extras:
             translator = each.prepare(translator, self)
         return translator
 
     def check_extras(self) -> None:
-        """Raise a UsageError unless the options of extensions fit these options."""
+        """Raise a UsageError if the options of extensions contradict the command's own."""
         for each in self.extras:
             each.check(self)
 
@@ -159,7 +159,7 @@ class Declared(Generic[Given]):
     def build(self, every: bool) -> Callable[..., None]:
         """Return a function for typer, whose parameters are the options.
 
-        With ``every``, include all options of extensions; otherwise only those that always act.
+        With ``every``, include all extensions' options; else only those with ``acts_unasked``.
         """
         command = self.function.__name__
         kinds = _extra_kinds(command, every)
@@ -202,7 +202,7 @@ def _extra_kinds(command: str, every: bool) -> list[type[ExtraOptions]]:
 
 
 def _parameters(kind: type) -> Iterator[inspect.Parameter]:
-    """Yield the parameters of a dataclass, each with the heading of the class that declares it."""
+    """Yield a dataclass's parameters, each with the ``--help`` heading of its defining class."""
     for each in inspect.signature(kind).parameters.values():
         if each.name == "extras":
             continue

@@ -38,7 +38,7 @@ def _name_options(message: str) -> str:
 
 
 def plus_minus(value: float | None) -> str:
-    """Return ' ±' and half the width of a score's interval, or its deviation; '' if None."""
+    """Return ' ±' and ``value``, half a confidence interval or a deviation; '' if it is None."""
     return "" if value is None else f" ±{value:5.2f}"
 
 

@@ -1,4 +1,4 @@
-"""``transformer-cli evaluate``."""
+"""``transformer-cli evaluate``: translate a text and score the translations."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -44,7 +44,7 @@ class ScoredText:
 
 @dataclass(frozen=True)
 class TextOptions(CommandOptions):
-    """The text to translate and score."""
+    """The options of ``evaluate`` for the run, the text to score, and the output."""
 
     heading = "Input and output"
     run: options.Run
@@ -61,7 +61,7 @@ class TextOptions(CommandOptions):
 
 @dataclass(frozen=True)
 class EvaluateOptions(options.HardwareOptions, TextOptions):
-    """The options of ``evaluate``."""
+    """All options of ``evaluate``: text, checkpoint, beam size and hardware."""
 
     heading = "Search and scores"
     checkpoint: options.Checkpoint = "best"
@@ -69,15 +69,15 @@ class EvaluateOptions(options.HardwareOptions, TextOptions):
 
     @property
     def models(self) -> list[Path]:
-        """The runs to read; the model of the first one translates."""
+        """The paths of the runs to read; the first one is the run that is scored."""
         return [self.run, *(run for _, run in self.marked("run"))]
 
 
 class EvaluateExtra(ExtraOptions):
-    """Options that an extension adds to ``evaluate``."""
+    """The base class of options that an extension adds to ``evaluate``."""
 
     def notes(self, given: EvaluateOptions, scored: ScoredText) -> "translation.Notes | None":
-        """Return an object that takes notes on the scored translations, or None for no notes."""
+        """Return an object that adds facts about the translations to the report, or None."""
         return None
 
 
@@ -191,7 +191,7 @@ def _translate(
 
 
 def _format(report: dict[str, Any], notes: "Sequence[translation.Notes]") -> Iterator[str]:
-    """Yield the lines of the report as text."""
+    """Yield the lines of the report as it is printed without ``--json``."""
     step, weights = report["step"], Path(report["checkpoint"]).absolute().name
     described = [format_search(report["beam_size"]), weights if step is None else f"step {step:,}"]
     yield f"{report['split']}: {report['sentences']:,} sentences, {', '.join(described)}"

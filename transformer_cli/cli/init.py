@@ -1,4 +1,4 @@
-"""``transformer-cli init``."""
+"""``transformer-cli init``: write a sample config and the files it needs."""
 
 import os
 import shlex
@@ -20,7 +20,7 @@ with lazy_imports():
 
 @dataclass(frozen=True)
 class InitOptions(CommandOptions):
-    """The options of ``init``."""
+    """The options of ``init``: which sample config to write, and where."""
 
     heading: ClassVar = "What to write, and where"
 
@@ -51,7 +51,7 @@ class NewConfig(NamedTuple):
     path: Path
     text: str
     commands: tuple[str, ...] = ("train",)
-    """The commands to run next with this config."""
+    """The commands that ``init`` suggests to run next with this config."""
     advice: str = ""
     """Advice at the end of the error message if a different file already has that path."""
     others: Mapping[Path, bytes] = {}

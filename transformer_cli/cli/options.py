@@ -61,7 +61,7 @@ Threads = Annotated[
 
 @dataclass(frozen=True)
 class HardwareOptions(CommandOptions):
-    """The hardware options of commands that translate."""
+    """The options for device, precision and CPU threads, for commands that translate."""
 
     heading = "Hardware"
     device: Device = "auto"
@@ -123,7 +123,7 @@ def check_output(
 
 
 def run_directory(config: Path, run_dir: Path | None) -> Path:
-    """Return ``run_dir``, or the run directory named after the config."""
+    """Return ``run_dir`` or, if it is None, runs/NAME for a config NAME.yaml."""
     return run_dir or Path("runs") / config.stem
 
 
@@ -132,7 +132,7 @@ def run_directory(config: Path, run_dir: Path | None) -> Path:
 
 @dataclass(frozen=True)
 class RunOptions(CommandOptions):
-    """The config to train, and the run directory."""
+    """The options of ``train`` for the config, changed settings, and the run directory."""
 
     heading = "Input and output"
     config: Annotated[
@@ -149,7 +149,7 @@ class RunOptions(CommandOptions):
 
 @dataclass(frozen=True)
 class TrainOptions(RunOptions):
-    """The options of ``train``."""
+    """All options of ``train``: config, run directory and hardware."""
 
     heading = "Hardware"
     device: Device = "auto"
@@ -157,12 +157,12 @@ class TrainOptions(RunOptions):
     threads: Threads = None
 
     def concerns_extensions(self) -> bool:
-        """Return whether the config is missing; an extension may train without one."""
+        """Return whether no config was given, because only extensions can train without one."""
         return self.config is None
 
 
 class TrainExtra(ExtraOptions):
-    """Options that an extension adds to ``train``."""
+    """The base class of options that an extension adds to ``train``."""
 
     def around(self, train: Callable[[TrainOptions], str], given: TrainOptions) -> str:
         """Call ``train``, perhaps with other options; return the final message."""

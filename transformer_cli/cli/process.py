@@ -1,4 +1,4 @@
-"""A command as a process: its standard streams, stop signals, and lack of memory or threads."""
+"""What a command does as a process: standard streams, stop signals, lack of memory or threads."""
 
 import errno
 import os
@@ -92,14 +92,14 @@ _ECHO_SECONDS = 1.0
 
 
 class StopRequest:
-    """A request to stop."""
+    """The first stop signal that this process has received, if any."""
 
     signal: int | None = None  # None: no signal has come yet
 
 
 @contextmanager
 def stop_requests(message: str) -> Iterator[StopRequest]:
-    """Treat a signal as a request to stop: print ``message``. A second signal exits at once."""
+    """In the block, record a stop signal and print ``message``; exit at once at a second signal."""
     request, requested_at = StopRequest(), 0.0
     # Launchers of several processes forward signals that the processes may also have received
     # directly. Slurm sends its signals to all processes of a job.

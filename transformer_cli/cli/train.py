@@ -64,7 +64,7 @@ def train(given: TrainOptions) -> None:
 
 
 def _train(given: TrainOptions) -> str:
-    """Train, or only summarize the training; return the final message."""
+    """Train or, with ``--dry-run``, only summarize the training; return the final message."""
     request = make_request(given)
     with _open_training(request, given) as planned:
         if given.dry_run:
@@ -78,7 +78,7 @@ def _train(given: TrainOptions) -> str:
 
 
 def make_request(given: TrainOptions) -> "preparation.TrainRequest":
-    """Run all checks that do not need torch; return what to train."""
+    """Run all checks that do not need torch; return the config, run and options to train with."""
     if given.config is None:
         raise UsageError("CONFIG: missing; give a config file")
     run = directory.RunDirectory(options.run_directory(given.config, given.run_dir))
@@ -108,7 +108,7 @@ def make_request(given: TrainOptions) -> "preparation.TrainRequest":
 def _open_training(
     request: "preparation.TrainRequest", given: TrainOptions
 ) -> "Iterator[summary.PlannedTraining]":
-    """Choose the device, check its memory, connect the ranks, and prepare data and trainer."""
+    """Choose the device, check its memory, connect the processes, and prepare data and trainer."""
     config, run = request.config, request.run
     devices.use_threads(given.threads)
     devices.bound_kernel_caches()
@@ -143,7 +143,7 @@ def _preview(planned: "summary.PlannedTraining") -> str:
 
 
 def _run(planned: "summary.PlannedTraining") -> "tuple[sessions.Session, int | None]":
-    """Train from the last checkpoint to the end or a signal; return the session and any signal."""
+    """Train until the end or a stop signal; return the session and the signal, if any."""
     run, trainer = planned.run, planned.trainer
     fingerprint = tokenizer.fingerprint(run.tokenizer)
     session = sessions.Session(

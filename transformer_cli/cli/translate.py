@@ -25,7 +25,7 @@ _STREAM = Path("-")
 
 @dataclass(frozen=True)
 class FileOptions(CommandOptions):
-    """The input and the output; '-' is standard input or output."""
+    """The options for the run, the input and the output; '-' is standard input or output."""
 
     heading = "Input and output"
     run: options.Run
@@ -65,7 +65,7 @@ def _with_settings(declared: type[CommandOptions]) -> Any:
 @_with_settings
 @dataclass(frozen=True)
 class DecodingOptions(CommandOptions):
-    """How the model searches."""
+    """The options for the checkpoint and the search, including those of ``DecodingConfig``."""
 
     heading = "Search"
     checkpoint: options.Checkpoint = "best"
@@ -91,11 +91,11 @@ class DecodingOptions(CommandOptions):
 
 @dataclass(frozen=True)
 class InputOptions(ExtraOptions):
-    """A kind of input that an extension adds to ``translate``, with its options.
+    """The options for a kind of input, e.g. tables, that an extension adds to ``translate``.
 
     A subclass of ``cli.translation.InputFormat``, imported only when it is needed, handles such
-    input. The entry in the manifest lists the ``endings`` of such files, and describes them in
-    ``reads``, e.g. 'a picture (.png)'.
+    input. The entry in the manifest lists the ``endings`` of such files' names, and describes the
+    files in ``reads``, e.g. 'a picture (.png)'.
     """
 
     order: ClassVar[int] = 0
@@ -114,7 +114,7 @@ class InputOptions(ExtraOptions):
 
 @dataclass(frozen=True)
 class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
-    """The options of ``translate``."""
+    """All options of ``translate``: input, output, search, engine and hardware."""
 
     heading = "Hardware"
     engine: Annotated[
@@ -127,7 +127,7 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
 
     @property
     def kind(self) -> InputOptions | None:
-        """The kind of the input, if an extension handles it; None means lines of text."""
+        """The options for the input's kind, or None if the input is plain lines of text."""
         kinds = (each for each in self.extras if isinstance(each, InputOptions))
         found = (each for each in kinds if each.matches(self))
         return min(found, key=lambda each: each.order, default=None)
@@ -164,11 +164,11 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
 
     @property
     def models(self) -> list[Path]:
-        """The runs to read."""
+        """The paths of the runs to read: the one to translate with, and those in other options."""
         return [self.run, *(run for _, run in self.marked("run"))]
 
     def describe_kinds(self) -> str:
-        """Return the kinds of input as text, with the file endings that extensions read."""
+        """Return a text that lists the kinds of input, e.g. 'lines of text or a picture (.png)'."""
         read = [each.facts.get("reads") for each in entries("translate options").values()]
         *others, last = filter(None, ["lines of text", *read])
         return f"{', '.join(others)} or {last}" if others else last

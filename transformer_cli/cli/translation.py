@@ -36,7 +36,7 @@ _COUNTED_BYTES = 1 << 30  # lines of a larger input are not counted: it takes se
 
 
 class Row(NamedTuple):
-    """A line of text or a row of a table: it is translated and written as one line."""
+    """A line of text or a row of a table, which is translated and written as one line."""
 
     text: str
     """The text to translate, on one line."""
@@ -54,7 +54,7 @@ class Translating:
     translator: TextTranslator[SearchEngine]
     rows: Iterator[Row]
     notes: Sequence[Notes]
-    """Objects that inspect the translations."""
+    """Objects that look at the translations and report on them to the user."""
     interactive: bool = False
     """Whether a person types the lines and waits for each translation."""
 
@@ -63,7 +63,7 @@ class Translating:
     ) -> tuple[int, list[str]]:
         """Translate and write the rows; the caller has already skipped the first ``done`` rows.
 
-        ``write`` takes the rows of a chunk as they were read, and the lines to write for them.
+        ``write`` takes some rows as they were read, and the lines to write for them.
         Return the number of rows written, and messages about them for the user.
         """
         translator, number = self.translator, done
@@ -96,7 +96,7 @@ class Translating:
 
 
 class InputFormat:
-    """How ``translate`` handles one kind of input."""
+    """The base class of the code with which ``translate`` handles a kind of input, e.g. text."""
 
     def translate(self, given: TranslateOptions) -> None:
         """Check the options, load the model, translate the input and write the output."""
@@ -114,7 +114,7 @@ class RowFormat(InputFormat):
         return (Row(text=line, source=line, to_line=str) for line in decoded)
 
     def fingerprint(self) -> dict[str, str]:
-        """Return the values that affect the output, keyed by name."""
+        """Return the format's own settings that affect the output, keyed by name."""
         return {}
 
     def translate(self, given: TranslateOptions) -> None:
@@ -134,7 +134,7 @@ class RowFormat(InputFormat):
     def open(
         self, given: TranslateOptions, translator: TextTranslator[SearchEngine] | None = None
     ) -> Iterator[Translating]:
-        """Open the input, then load the model unless it is given."""
+        """Open the input, then load the run's model, unless ``translator`` is given."""
         with ExitStack() as stack:
             rows, interactive = stack.enter_context(self._open_rows(given))
             translator = translator or load_translator(given)
@@ -154,7 +154,7 @@ class RowFormat(InputFormat):
 
     @contextmanager
     def open_output(self, job: Translating) -> Iterator[Output]:
-        """Open the output file; skip the rows of ``job`` whose translations are already in it."""
+        """Open the output file; skip the rows that an interrupted process has translated."""
         options = job.options
         terms = {**job.translator.settings_fingerprint, "errors": options.errors}
         for each in options.extras:
@@ -222,7 +222,7 @@ def _write(
 
 @contextmanager
 def _describing_rest(output: Output) -> Iterator[None]:
-    """If there is an error, report how many lines are kept."""
+    """If the block raises an error, report how many lines of the output are kept."""
     try:
         yield
     except BaseException as error:
@@ -236,7 +236,7 @@ def _describing_rest(output: Output) -> Iterator[None]:
 
 
 def count_lines(options: TranslateOptions) -> int | None:
-    """Return how many lines the input has; None if counting takes too long or is impossible."""
+    """Return how many lines the input has, or None if counting is impossible or too slow."""
     path = options.input_
     if not (options.reads_file and is_plain(path)) or path.stat().st_size > _COUNTED_BYTES:
         return None
@@ -266,7 +266,7 @@ def open_input(path: Path, option: str = "-i") -> Iterator[BinaryIO]:
 
 @contextmanager
 def _open_stream(path: Path) -> Iterator[TextIO]:
-    """Open standard output, a device or a pipe; compress the text if the name says so."""
+    """Open standard output, a device or a pipe, compressed if the name ends in .gz or similar."""
     if str(path) == "-":
         if sys.stdout is None:
             raise InputError("standard output is closed; give a file with -o")

@@ -1,4 +1,4 @@
-"""``transformer-cli vocab``."""
+"""``transformer-cli vocab``: prepare the tokenizers and the training text of a run."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ with lazy_imports():
 
 @dataclass(frozen=True)
 class VocabOptions(CommandOptions):
-    """The options of ``vocab``."""
+    """The options of ``vocab``: the config, changed settings, and the run directory."""
 
     config: options.Config
     run_dir: options.RunDir = None

@@ -1,4 +1,4 @@
-"""Command-line choices that are not part of an experiment, and metrics; quick to import."""
+"""The choices and limits of options, and the metrics; this module is quick to import."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -35,11 +35,11 @@ RankName = Literal["bleu", "bleu_lc", "chrf", "loss"]
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric of a model, measured on its translations or its probabilities."""
+    """A metric by which models are compared, e.g. BLEU, and how logs and reports show it."""
 
     name: str  # its key in records and reports
     label: str  # its name in tables and charts
-    is_of_text: bool = True  # otherwise, it scores the model's probabilities
+    is_of_text: bool = True  # it scores translations; otherwise, the model's probabilities
     short: str = ""  # its label after BLEU
     higher_is_better: bool = True
     needs_case: bool = False  # it adds nothing for a script without capital letters

@@ -1,4 +1,4 @@
-"""The settings of the data: where parallel text comes from."""
+"""The settings in the section ``data``: where parallel text comes from."""
 
 import re
 from pathlib import Path
@@ -80,7 +80,7 @@ class FilePair(TextFiles):
 
 
 class DataSection(Section):
-    """The settings of one kind of data."""
+    """The section ``data``; each subclass has the settings for one value of ``data.kind``."""
 
     place = "data"
 
@@ -90,7 +90,7 @@ class DataSection(Section):
 
 
 class GermanEnglish(DataSection):
-    """A corpus that has German and English, in either direction."""
+    """The settings of a corpus in German and English, for translation in either direction."""
 
     src_lang: Literal["de", "en"] = setting("de", "source language")
     tgt_lang: Literal["de", "en"] = setting("en", "target language")

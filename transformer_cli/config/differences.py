@@ -1,4 +1,4 @@
-"""Differences between configs."""
+"""Find the settings that differ between configs, for comparing runs and for resuming one."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from transformer_cli.config.setting_tree import Keys, join_keys
 
 @dataclass(frozen=True)
 class Difference:
-    """A setting with different values, as in YAML, in two configs; None if null or missing."""
+    """A setting whose values, as in YAML, differ in two configs; None means null or missing."""
 
     key: str
     old: object
@@ -31,7 +31,7 @@ def as_yaml(value: object) -> str:
 
 
 def differences(old: Config, new: Config) -> list[Difference]:
-    """Return the settings that differ, with their dotted keys, in the schema's order."""
+    """Return the settings that differ between two configs, in the order of the schema."""
     found = []
     for keys, values in _differing([old, new]):
         facts = {*_facts(old, keys), *_facts(new, keys)}
@@ -78,7 +78,7 @@ def _below(keys: Keys, values: Sequence[object]) -> Iterator[tuple[Keys, list[ob
 
 
 def _facts(config: Config, keys: Keys) -> Iterator[str]:
-    """Yield the marks of a setting's field, and of the sections around it."""
+    """Yield the flags, e.g. ``may_change``, of the setting at ``keys`` and sections around it."""
     section: object = config
     for key in keys:
         if not isinstance(section, Section) or key not in type(section).model_fields:

@@ -1,4 +1,4 @@
-"""Bring names of languages, in BCP 47 (zh-Hant-TW) or POSIX form (zh_TW, sr@latin), to one form."""
+"""Normalize names of languages, given in BCP 47 (zh-Hant-TW) or POSIX form (zh_TW, sr@latin)."""
 
 import re
 

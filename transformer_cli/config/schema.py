@@ -75,7 +75,7 @@ _PEAK = "peak learning rate"
 
 
 class Schedule(Section):
-    """The learning rate by optimizer step."""
+    """How the learning rate depends on the optimizer step; each ``kind`` has a subclass."""
 
     kind: str
     if TYPE_CHECKING:  # each kind has this field, at its own position
@@ -100,7 +100,7 @@ class NoamSchedule(Schedule):
 
 
 class PeakSchedule(Schedule):
-    """A schedule that rises linearly to a peak."""
+    """A schedule that rises linearly to ``peak``; subclasses define ``share``, the rest of it."""
 
     if TYPE_CHECKING:
         peak: float
@@ -178,7 +178,7 @@ class TrainingConfig(Section):
 
     place = "training"
     average: ClassVar[str | None] = None
-    """Set by an extension's mixin: the name of the setting that makes it average the weights."""
+    """The name of the setting that averages the weights, if an extension's mixin has one."""
 
     epochs: Count = setting(10, "passes over the training text", may_change=True)
     max_steps: Count | None = setting(

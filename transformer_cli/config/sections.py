@@ -1,7 +1,7 @@
-"""What all sections of the settings share: the base class, kinds, and the types of values.
+"""What all sections of a config share: the base class, the types of values, and ``Kinds``.
 
-Extensions add to the settings in two ways. They add kinds to a section with a ``kind``, each with
-its own class; and they add keys to a section of the core, as the fields of a mixin::
+Extensions add settings in two ways. If a section has the key ``kind``, they add values of that key,
+each with its own class; and they add keys to a section of the core, as the fields of a mixin::
 
     provides = {
         "corpus": {"mine": {"settings": "settings:MineConfig", ...}},
@@ -13,7 +13,7 @@ its own class; and they add keys to a section of the core, as the fields of a mi
 
 Both are imported when a config uses them. If ``shout`` differs from its default, the section is an
 instance of the mixin and of its own class. Otherwise it is only an instance of its own class, and
-its records do not have the key.
+the config.yaml of a run does not have the key.
 """
 
 import os.path
@@ -70,7 +70,7 @@ def setting(
 
     Args:
         default: its default value.
-        description: what it is, with its unit; None for a section, whose docstring says it.
+        description: what it means, with its unit; None for a section, whose docstring says that.
         may_change: weights do not depend on it, except through the length of the training, so a
             run can be resumed with another value. docs/configuration.md says what that does.
         may_differ: runs that differ only in such settings form a group, and ``compare`` reports
@@ -89,9 +89,9 @@ class Section(BaseModel):
         extra="forbid", frozen=True, validate_default=True, strict=True, allow_inf_nan=False
     )
     place: ClassVar[str | None] = None
-    """Extensions add keys through the interface "PLACE settings"; None: they cannot add any."""
+    """The section's key, if extensions may add keys to it (with the interface "KEY settings")."""
     mixins: ClassVar[tuple[type["Section"], ...]] = ()
-    """The classes, from extensions, that define the added keys."""
+    """The classes of extensions that add their fields to those of this section."""
 
     @model_validator(mode="wrap")
     @classmethod
@@ -115,7 +115,7 @@ class Section(BaseModel):
         return handler(schema if whole is cls else whole.__pydantic_core_schema__)
 
     def check_with(self, config: Any) -> None:
-        """Raise ValueError if this does not fit ``config``; the message starts with a dotted key.
+        """Raise ValueError, with a dotted key first, if this section does not fit ``config``.
 
         Subclasses and mixins that have something to check call ``super().check_with(config)``.
         """
@@ -200,16 +200,16 @@ def extend_fully(section: type[Section]) -> type[Section]:
 
 
 def kind_of(section: type[Section]) -> str:
-    """Return the ``kind`` that a section's class is for."""
+    """Return the value of ``kind`` that a section's class accepts."""
     (kind,) = get_args(section.model_fields["kind"].annotation)
     return str(kind)
 
 
 class Kinds:
-    """An annotation for a section that has several kinds, from the core and from extensions."""
+    """The annotation of a section whose class depends on the value of its key ``kind``."""
 
     def __init__(self, interface: str, *core: type[Section]) -> None:
-        """Take the interface through which extensions add kinds, and the classes of core kinds."""
+        """Take the interface through which extensions add kinds, and the classes of the core."""
         self._interface = interface
         self._core = {kind_of(section): section for section in core}
 
@@ -248,7 +248,7 @@ class Kinds:
         return section.model_validate(value)
 
     def __get_pydantic_core_schema__(self, _: Any, __: GetCoreSchemaHandler) -> CoreSchema:
-        """Look up the class when a section is read; write the fields of that class."""
+        """Return a schema that looks up the class of a section, and writes that class's fields."""
         own_fields = core_schema.simple_ser_schema("any")
         return core_schema.no_info_plain_validator_function(self._read, serialization=own_fields)
 
@@ -262,7 +262,7 @@ class Kinds:
 
 
 def expected(what: str) -> PydanticCustomError:
-    """Return the error for a value that is not ``what`` a setting expects."""
+    """Return the error for a wrong value; ``what`` says what is expected, e.g. 'a number'."""
     return PydanticCustomError("expected", "expected {what}", {"what": what})
 
 

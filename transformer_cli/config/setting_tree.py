@@ -43,7 +43,7 @@ _ADVICE = (
     ("could not find expected ':'", f"put a space after the colon of a key; {_SAME_COLUMN}"),
     ("<block mapping start>", _SAME_COLUMN),
 )
-"""Pairs: a part of a PyYAML error, and the advice to give for it."""
+"""Pairs of a part of PyYAML's error message, and the advice that we add to such a message."""
 
 # Control characters, halves of surrogate pairs, and Unicode's line separators.
 _NOT_TEXT = {"Cc", "Cs", "Zl", "Zp"}
@@ -65,7 +65,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Node:
-    """A value, the place of its key (in a list, its own place), and the node it replaced, if any.
+    """A value, where its key or list item was written, and the node that it replaced, if any.
 
     Nodes are shared, so do not change the lists and mappings in them.
     """
@@ -79,7 +79,7 @@ Value = Scalar | list[Node] | dict[str, Node]
 
 
 def parse_scalar(text: str) -> Scalar:
-    """Return the value of an unquoted scalar."""
+    """Return the value of an unquoted YAML scalar: a number, true, false, null or text."""
     if _INTEGER.fullmatch(text):
         return int(text)
     return float(text) if _NUMBER.fullmatch(text) else _WORDS.get(text, text)
@@ -87,9 +87,9 @@ def parse_scalar(text: str) -> Scalar:
 
 @lru_cache(maxsize=8)  # evaluate reads a run's settings eight times, which took a tenth of its time
 def parse(text: str, source: str, keys: Keys = (), has_lines: bool = True) -> Node:
-    """Parse a YAML document, the value of the setting at ``keys``; an empty one gives null.
+    """Parse YAML text, the value of the setting at ``keys``; an empty text gives null.
 
-    The places are lines of ``source`` or, without ``has_lines``, just ``source``.
+    Each node records ``source``, a file or an option, and with ``has_lines`` also its line.
     """
     line = 0
     try:
@@ -120,7 +120,7 @@ def parse(text: str, source: str, keys: Keys = (), has_lines: bool = True) -> No
 
 
 class _RefusedError(yaml.MarkedYAMLError):
-    """YAML that no config needs."""
+    """Valid YAML that is rejected, because no config needs it, e.g. an alias."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -130,7 +130,7 @@ class _Loader(yaml.SafeLoader):
     _count = _depth = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        """Build a node and the nodes below it."""
+        """Build a PyYAML node and all nodes inside it."""
         event = self.peek_event()  # type: ignore[no-untyped-call]
         self._count += 1
         problem = None
@@ -153,7 +153,7 @@ class _Loader(yaml.SafeLoader):
 
 @dataclass(frozen=True)
 class _Reader:
-    """A converter from PyYAML's nodes to values that know their places."""
+    """A converter from PyYAML's nodes to ``Node`` objects, which know where they were written."""
 
     source: str
     has_lines: bool
@@ -193,7 +193,7 @@ class _Reader:
 
 
 def values(node: Node) -> object:
-    """Return a tree's values without their places, for the schema.
+    """Return only the values of a tree, in the form that the pydantic schema expects.
 
     Whole numbers become ints, however they were written (``4000.0``, ``1e4``), because the schema
     accepts an int for a float, but not a float for an int.
@@ -212,7 +212,7 @@ def values(node: Node) -> object:
 def iter_leaves(
     value: object, keys: Keys = (), into_lists: bool = False
 ) -> Iterator[tuple[Keys, object]]:
-    """Yield each setting in a tree of values, with its path; an empty section counts as one."""
+    """Yield the path and value of each setting, and of each empty section, in a tree of values."""
     if into_lists and isinstance(value, list):
         value = dict(enumerate(value))
     if isinstance(value, dict) and value:
@@ -237,7 +237,7 @@ def find_node(root: Node, keys: Keys) -> Node | None:
 
 
 def find_place(root: Node, keys: Keys) -> Place:
-    """Return the place of the setting at ``keys``, or of the innermost section around it."""
+    """Return where the setting at ``keys``, or the innermost section around it, was written."""
     nodes = (find_node(root, keys[:depth]) for depth in range(len(keys), 0, -1))
     return next((node.place for node in nodes if node), root.place)
 
@@ -249,7 +249,7 @@ def setting_error(place: Place, keys: Keys, problem: str) -> ConfigError:
 
 
 def join_keys(keys: Keys) -> str:
-    """Return the dotted key, e.g. ``training.betas[1]``."""
+    """Return the path of a setting as a dotted key, e.g. ``training.betas[1]``."""
     return "".join(
         f"[{key}]" if isinstance(key, int) else f".{key if _BARE_KEY.fullmatch(key) else repr(key)}"
         for key in keys

@@ -1,4 +1,4 @@
-"""The settings of the tokenizers, one class for each kind."""
+"""The settings in the section ``tokenizer``, with one class for each ``tokenizer.kind``."""
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -8,7 +8,7 @@ from transformer_cli.config.sections import Count, Kinds, Language, Section, set
 
 
 class TokenizerSection(Section):
-    """The settings of a kind of tokenizer; ``text.tokenizer.find_kind`` finds its class."""
+    """The section ``tokenizer``; each subclass has the settings for one ``tokenizer.kind``."""
 
     place = "tokenizer"
 
@@ -17,11 +17,11 @@ class TokenizerSection(Section):
 
         @property
         def lowercase(self) -> bool:
-            """Return whether both sides are lowercased, output included."""
+            """Return whether source and target text is lowercased, translations included."""
 
     @property
     def one_vocabulary(self) -> bool:
-        """Return whether both sides share one vocabulary."""
+        """Return whether source and target share one vocabulary."""
         return bool(getattr(self, "joint", False))
 
 

@@ -1,4 +1,4 @@
-"""Turn a tree of values into a Config, and pydantic's errors into lines that name key and place."""
+"""Turn a parsed config into a ``Config``, and pydantic's errors into our messages."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -51,7 +51,7 @@ _VALIDATORS_MESSAGE = re.compile(r"([a-z_[].*?): (.*)", re.DOTALL)
 
 
 def validate_as(schema: type[S], root: tree.Node) -> S:
-    """Check a file's values, which must be a mapping, and return an instance of ``schema``.
+    """Check the values of a mapping, such as a config file; return an instance of ``schema``.
 
     Raise ConfigError with the first error in line order; missing keys come last.
     """
@@ -76,7 +76,7 @@ def validate_as(schema: type[S], root: tree.Node) -> S:
 
 
 def _explain(schema: type[Section], error: ErrorDetails, values: Any) -> tuple[tree.Keys, str]:
-    """Return the path of the setting that an error is about, and our message."""
+    """Return the path of the setting that an error of pydantic is about, and our message."""
     keys = error["loc"]
     context, found = error.get("ctx", {}), tree.describe_value(error["input"])
     match error["type"]:
@@ -125,7 +125,7 @@ def _explain_unknown(section: type[Section], keys: tree.Keys, is_config: bool) -
 
 
 def list_settings(section: type[Section] = Config, above: str = "") -> Iterator[str]:
-    """Yield the dotted key of each setting, once for each kind that has it."""
+    """Yield the dotted key of each setting, once for each ``kind`` of section that has it."""
     for name, field in extend_fully(section).model_fields.items():
         if sections := _sections_of(field):
             for each in sections:
@@ -144,7 +144,7 @@ def _explain_missing(section: Any, key: str) -> str:
 
 
 def _find_type(schema: type[Section], keys: tree.Keys, values: Any) -> Any:
-    """Return the schema's type of the setting at ``keys``; ``Kinds`` if the kind is unknown."""
+    """Return the type of the setting at ``keys``, or its ``Kinds`` if its ``kind`` is unknown."""
     wanted: Any = schema
     for key in keys:
         values = _find_below(values, key)

@@ -1,4 +1,4 @@
-"""Read configs strictly, each on top of the files that it builds on; and write configs."""
+"""Read configs strictly, merged into the base files that they build on; and write configs."""
 
 import math
 import os.path
@@ -16,13 +16,13 @@ from transformer_cli.config import setting_tree as tree
 from transformer_cli.config.schema import Config
 from transformer_cli.config.validation import validate_as
 
-SET = "--set"  # the place of a setting from the command line starts with this
+SET = "--set"  # ``Place.source`` starts with it if a setting is from the command line
 MAX_YAML_BYTES = 1 << 20
-"""Maximum bytes of a file: a hundred times our longest one; parsing so much takes seconds."""
+"""Maximum bytes of a config: a hundred times our longest one; parsing so much takes seconds."""
 
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
-    """Return the settings of a YAML file; see ``load_settings``."""
+    """Return the settings of a YAML file, changed by ``overrides``; see ``load_settings``."""
     return load_settings(path, overrides)[0]
 
 
@@ -48,7 +48,7 @@ def list_base_files(path: Path) -> list[Path]:
 
 
 def check_settings(root: tree.Node) -> Config:
-    """Return a tree as a ``Config``; raise ConfigError if a path starts from the wrong directory.
+    """Return the values as a ``Config``; raise ConfigError if a path starts from a wrong directory.
 
     ``base`` is relative to the directory of its file; all other paths are relative to the working
     directory. A path that exists only relative to the directory of its file is an error.
@@ -184,7 +184,7 @@ def _override(root: tree.Node, override: str) -> tree.Node:
 
 
 def set_node(root: tree.Node, keys: Sequence[str], new: tree.Node, depth: int = 0) -> tree.Node:
-    """Return the settings with ``new`` at the path ``keys``, added or replacing what is there."""
+    """Return the settings with ``new`` at the path ``keys``, added or in place of an old value."""
     if not isinstance(root.value, dict):
         problem = f"is {tree.describe_value(root.value)} and has no keys to set"
         raise tree.setting_error(new.place, tuple(keys[:depth]), problem)

@@ -12,7 +12,7 @@ The directory ``average`` holds averaged weights in the same format, without
 ``optimizer.safetensors``: it can translate, but training cannot resume from it.
 
 A single rename makes each directory appear complete. A step is saved before its validation, with
-``unvalidated`` in its state; the state is replaced after the validation. The names show which
+``unvalidated`` set in state.json, which is replaced afterwards. The directories' names show which
 checkpoint is the last one, and its state says which one is the best. No other file records this.
 """
 
@@ -54,7 +54,7 @@ _NAME = re.compile(r"step-(\d{8,})")
 
 
 class CheckpointManifest(BaseModel):
-    """Schema of manifest.json."""
+    """Schema of a checkpoint's manifest.json; ``files`` has the SHA-256 of each tensor file."""
 
     model_config = ConfigDict(strict=True)
 
@@ -64,7 +64,7 @@ class CheckpointManifest(BaseModel):
 
 
 class TrainingState(BaseModel):
-    """Schema of state.json: everything that training resumes from, except tensors."""
+    """Schema of a checkpoint's state.json: all that training resumes from, except tensors."""
 
     model_config = ConfigDict(strict=True)
 
@@ -75,7 +75,7 @@ class TrainingState(BaseModel):
     batches_per_step: PositiveInt = 1
     micro_batches: PositiveInt = 1
     window: Annotated[list[float], Field(min_length=3, max_length=3)] = [0.0, 0.0, 0.0]
-    """``Trainer.window``, summed over all ranks."""
+    """Losses and target tokens since the last record of metrics.jsonl; see ``Trainer.window``."""
     seconds: FiniteFloat = 0.0  # time spent training, in all sessions
     unvalidated: bool = False  # whether the step still has to be validated
     rank: FiniteFloat | None = None
@@ -87,7 +87,7 @@ class TrainingState(BaseModel):
     averaged: list[str] = []  # paths of the checkpoints whose mean this one is
 
     def add_validation(self, step: int, rank: float, loss: float) -> bool:
-        """Add a validation; return whether it is the best so far by rank, or by loss in a tie."""
+        """Record a validation; return whether its rank or, in a tie, its loss is the best yet."""
         self.rank = rank
         is_best = self.best_step is None or (rank, -loss) > (self.best_rank, -self.best_loss)
         if is_best:
@@ -127,7 +127,7 @@ class Checkpoint:
 
     @classmethod
     def open(cls, path: Path, tokenizer: str | None = None) -> "Checkpoint":
-        """Read a checkpoint's manifest; ``tokenizer`` is the fingerprint that it must have."""
+        """Read a checkpoint's manifest, which must have the tokenizer fingerprint ``tokenizer``."""
         manifest = read_manifest(path)
         if tokenizer is not None and manifest.tokenizer != tokenizer:
             raise CheckpointError(
@@ -138,7 +138,7 @@ class Checkpoint:
 
     @property
     def step(self) -> int | None:
-        """The step in its directory's name; None for an average."""
+        """The optimizer step in the directory's name, or None for averaged weights."""
         return parse_step(self.path)
 
     def verify(self) -> None:
@@ -148,7 +148,7 @@ class Checkpoint:
         self.load_state()
 
     def load_weights(self) -> "dict[str, Tensor]":
-        """Return the model's weights on the CPU, keyed by name; CheckpointError if not finite."""
+        """Return the weights on the CPU, keyed by name; CheckpointError if any is not finite."""
         weights = self._load_tensors(MODEL)
         for name, weight in weights.items():
             numbers = weight.float()
@@ -184,7 +184,7 @@ class Checkpoint:
             raise DamagedCheckpointError(f"{path}: not a safetensors file ({error})") from error
 
     def verify_file(self, name: str) -> Path:
-        """Return the path of a file; raise ``DamagedCheckpointError`` if its SHA-256 is wrong."""
+        """Return a file's path; raise ``DamagedCheckpointError`` if its SHA-256 is wrong."""
         path = self.path / name
         try:
             if sha256(path) == self.files.get(name):
@@ -244,7 +244,7 @@ def write_checkpoint(
     state: Mapping[str, Any],
     tokenizer: str,
 ) -> Path:
-    """Write a checkpoint, replacing an older one; return its path."""
+    """Write a checkpoint to ``path``, replacing an older one; return ``path``."""
     from safetensors.torch import save_file  # imports torch
 
     older = path.with_name(f"{path.name}{TEMPORARY_MARK}0")  # no process has this id
@@ -360,7 +360,7 @@ def find_checkpoint(directory: Path, which: str) -> Path:
 
 
 def prune_checkpoints(directory: Path, training: TrainingConfig) -> None:
-    """Delete all checkpoints except the best one and those that the settings keep."""
+    """Delete all checkpoints except the best one and the ``training.keep_last`` newest ones."""
     checkpoints = list_checkpoints(directory)
     best_step = Checkpoint.open(checkpoints[-1]).load_state().best_step
     kept = {*map(parse_step, checkpoints[-training.keep_last :]), best_step}

@@ -1,4 +1,4 @@
-"""A run directory: its paths, the names of all files written into it, its mark and its lock."""
+"""A run directory: its paths, all file names, its lock, and run.json, which marks it as a run."""
 
 import errno
 import json
@@ -43,12 +43,12 @@ LOCKED = (
     *(MARK, LOCK, CONFIG, "metrics.jsonl", CHECKPOINTS, *_DATA),
     *(name for name, facts in _ADDED.items() if "unlocked" not in facts),
 )
-"""The names of everything that is written only by a process that holds the lock."""
+"""The names of all files and directories that only a process with the run's lock writes."""
 UNLOCKED = tuple(name for name, facts in _ADDED.items() if "unlocked" in facts)
-"""The names of everything that processes write without the lock, replacing what is there."""
+"""The names of the files that processes write, or replace, without the run's lock."""
 INHERITED = tuple(name for name, facts in _ADDED.items() if "inherited" in facts)
-"""The JSON records that a run copies from the run that its ``init`` names."""
-# The files of a process that died before it wrote the mark.
+"""The names of the JSON files that a run copies from the run that its setting ``init`` names."""
+# The files of a process that died before it wrote run.json.
 _BEGINNING = re.compile(rf"{re.escape(LOCK)}|{re.escape(MARK)}{TEMPORARY_END}")
 
 _FORMAT = 1
@@ -67,7 +67,7 @@ class RunDirectory:
         self.config = self.path / CONFIG  # all settings, as YAML
         self.tokenizer = self.path / "tokenizer"
         self.encoded = self.path / "encoded"  # the training text as token ids; see data/store.py
-        self.corpus = self.path / "corpus"  # text that a kind of data has prepared
+        self.corpus = self.path / "corpus"  # text that code for ``data.kind`` has prepared
         self.checkpoints = self.path / CHECKPOINTS
         self.lock = self.path / LOCK
         self.metrics = self.path / "metrics.jsonl"
@@ -79,7 +79,7 @@ class RunDirectory:
 
     @property
     def text_place(self) -> Path | None:
-        """The directory with the run's own text, or None if it has no text."""
+        """The directory with the text that the run itself stores, or None if it stores none."""
         return self.corpus if self.corpus.is_dir() else None
 
     @property
@@ -94,7 +94,7 @@ class RunDirectory:
 
     @property
     def only_engine(self) -> registry.Entry | None:
-        """The engine of a model that is exported for just one search engine; None for others."""
+        """The search engine that the model here was exported for, or None for other directories."""
         engines = registry.entries("engine").values()
         return next((each for each in engines if (self.path / each.facts["mark"]).is_file()), None)
 
@@ -107,7 +107,7 @@ class RunDirectory:
             )
 
     def load_config(self) -> Config:
-        """Return the settings of the run or exported model; raise ``RunError`` if it is neither."""
+        """Return the settings of this run or exported model; raise ``RunError`` if neither."""
         if (engine := self.only_engine) is not None:
             raise RunError(
                 f"{self.path}: is exported for {engine.facts['reader']}, so only translate can use "
@@ -176,11 +176,11 @@ class ExportedModel(Protocol):
         """Return the settings of the run that was exported."""
 
     def open_weights(self) -> Checkpoint:
-        """Return the weights as a checkpoint; check that they belong to the tokenizer here."""
+        """Return the weights as a checkpoint; check that they belong to the model's tokenizer."""
 
 
 def write_mark(run: Path, config: Config | None = None) -> None:
-    """Mark a directory as a run unless it is already marked; record the extensions it needs."""
+    """Write run.json, which marks a directory as a run and lists the extensions it needs."""
     needed = [] if config is None else sorted(find_owners(config))
     if not is_run(run) or _read_needed(run) != needed:
         mark = {"format": _FORMAT, "program": "transformer-cli", "version": __version__}
@@ -188,7 +188,7 @@ def write_mark(run: Path, config: Config | None = None) -> None:
 
 
 def _read_needed(run: Path) -> list[str]:
-    """Return the extensions that a run needs, from its mark."""
+    """Return the names of the extensions that a run needs, as listed in its run.json."""
     match read_json(run / MARK):
         case {"extensions": [*names]}:
             return [str(name) for name in names]
@@ -196,7 +196,7 @@ def _read_needed(run: Path) -> list[str]:
 
 
 def is_run(run: Path) -> bool:
-    """Return whether a directory is marked as a run; raise RunError if the mark is not usable."""
+    """Return whether a directory has a run.json; raise RunError if it is damaged or too new."""
     path = run / MARK
     if not path.exists():
         return False
@@ -216,7 +216,7 @@ def is_run(run: Path) -> bool:
 
 
 def check_config_files(run: Path, files: Sequence[Path]) -> None:
-    """Raise ConfigError if the run would overwrite one of ``files``, except its own record."""
+    """Raise ConfigError if the run would overwrite any of ``files`` but its own config.yaml."""
     directory = run.resolve()
     read = {name for name, facts in _ADDED.items() if "configuration" in facts}
     written = [directory / name for name in (*LOCKED, *UNLOCKED) if name not in read]
@@ -231,9 +231,9 @@ def check_config_files(run: Path, files: Sequence[Path]) -> None:
 
 
 def check_outside_runs(path: Path, option: str, read: Iterable[Path] = ()) -> None:
-    """Raise UsageError if ``path``, the value of ``option``, is in a run or in any of ``read``.
+    """Raise UsageError if ``path``, the value of ``option``, is in any run or a model in ``read``.
 
-    It could overwrite a file of the run, or later be mistaken for one.
+    Output there could overwrite a file, or later be mistaken for a file of the run or model.
     """
     runs = map(RunDirectory, read)  # if one is not a run, that is an error later
     models = {
@@ -260,7 +260,7 @@ _RETRY_SECONDS = 0.2
 def check_unlocked(run: RunDirectory) -> None:
     """Check, before long work and without writing, that no other process has locked ``run``.
 
-    If there are several ranks, only the main process may call it, because it locks the directory.
+    If there are several ranks, only the main process may call this, because it takes the lock.
     """
     run.check_is_run_or_empty()
     try:
@@ -284,7 +284,7 @@ def lock_directory(path: Path, patience: float = _RETRY_SECONDS) -> Iterator[int
     """Create a directory if needed, and lock it for the block; wait up to ``patience`` seconds.
 
     Yield the lock's file descriptor; a process that inherits it also holds the lock. The system
-    releases the lock however the process ends. The lock file stays, and names its last holder.
+    releases the lock however the process ends. The lock file stays, and names its last owner.
     """
     lock = path / LOCK
     while True:

@@ -36,9 +36,9 @@ _SHAPES_DATA = ("data.", "tokenizer.", "init")
 def begin_run(run: RunDirectory, config: Config, overwrite: bool) -> Iterator[None]:
     """Initialize a run, and keep it locked while the block runs.
 
-    With ``overwrite``, a run that has checkpoints is renamed, and this is logged; the data of a run
-    without checkpoints is made again. A run that has checkpoints keeps the record of its earlier
-    settings until ``record_settings``.
+    With ``overwrite``, a run that has checkpoints is renamed, and this is logged; if it has none,
+    its tokenizers and encoded text are made again. A run that resumes keeps its old config.yaml
+    until ``record_settings``.
     """
     if overwrite and (moved := rename_run(run)):
         log(f"{run.path}: the earlier run is now {moved}")
@@ -48,10 +48,10 @@ def begin_run(run: RunDirectory, config: Config, overwrite: bool) -> Iterator[No
 
 
 def record_settings(run: RunDirectory, config: Config, is_finished: bool) -> None:
-    """Record the settings for the rest of a run's training, after all checks have passed.
+    """Write the settings for the rest of the training to config.yaml, after all checks.
 
-    If the training ``is_finished``, the run keeps the settings that it was trained with. Otherwise
-    the record, and a model card, would describe a training that never happened.
+    If the training ``is_finished``, keep the settings that the model was trained with, so that the
+    file, and a model card, do not describe a training that never happened.
     """
     if is_finished and run.config.is_file():
         trained, kept = run.load_config(), ("seed", "init", "model", "training")
@@ -61,7 +61,7 @@ def record_settings(run: RunDirectory, config: Config, is_finished: bool) -> Non
 
 
 def _record(run: RunDirectory, config: Config) -> None:
-    # The mark comes first, so that the directory is known as a run whenever the process dies.
+    # run.json comes first, so that the directory is known as a run whenever the process dies.
     write_mark(run.path, config)
     text = dump_config(config)
     if not run.config.is_file() or read_small(run.config) != text.encode():
@@ -71,7 +71,7 @@ def _record(run: RunDirectory, config: Config) -> None:
 
 
 def _inherit(run: RunDirectory, config: Config) -> None:
-    """Copy the records about the weights from the run in ``init``, because it may be deleted."""
+    """Copy the ``INHERITED`` files of the run that ``init`` names, because it may be deleted."""
     for name in INHERITED:
         (run.path / name).unlink(missing_ok=True)
         record = None if config.init is None else read_json(config.init / name)
@@ -162,7 +162,7 @@ def check_resumable(run: RunDirectory, config: Config) -> None:
 
 
 def describe_refused(run: RunDirectory, config: Config) -> str:
-    """Return which settings differ from the run's but must not; '' if it can be resumed."""
+    """Return a message about settings that differ from the run's but must not, or ''."""
     changed = _fixed_differences(run, config) if run.has_checkpoints else []
     return f"trained with other settings ({'; '.join(map(str, changed))})" if changed else ""
 
@@ -170,7 +170,7 @@ def describe_refused(run: RunDirectory, config: Config) -> str:
 def is_data_outdated(run: RunDirectory, config: Config) -> bool:
     """Return whether tokenizers and encoded text must be made again, as their settings changed.
 
-    This is only possible before the first checkpoint.
+    After the first checkpoint, such settings must not change.
     """
     if run.has_checkpoints:
         return False
@@ -207,7 +207,7 @@ def _is_there(path: Path) -> bool:
 
 
 def load_newest_state(run: RunDirectory) -> TrainingState | None:
-    """Return the state of a run's newest checkpoint; None if it does not exist or is damaged."""
+    """Return the state of a run's newest checkpoint, or None if there is none or it is damaged."""
     checkpoints = list_checkpoints(run.checkpoints)
     try:
         return Checkpoint.open(checkpoints[-1]).load_state() if checkpoints else None

@@ -26,13 +26,13 @@ _MAX_LINE_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class MetricsLog:
-    """A writer that appends records to metrics.jsonl."""
+    """A writer that appends records, JSON objects of one line, to a run's metrics.jsonl."""
 
     path: Path
 
     @classmethod
     def open(cls, path: Path, last_step: int, is_validated: bool = True) -> "MetricsLog":
-        """Open the file; drop records after ``last_step``, and of its unfinished validation."""
+        """Open the file; drop records after ``last_step``, and its unfinished validation."""
         last = (last_step, "validation" if is_validated else "train")  # "validation" is last
         kept = [each for each in read_records(path) if (each["step"], each["kind"]) <= last]
         write_text(path, "".join(f"{json.dumps(record)}\n" for record in kept))
@@ -44,7 +44,7 @@ class MetricsLog:
 
 
 def append_to_log(path: Path, data: bytes) -> None:
-    """Append to a file of the run; do not follow a link."""
+    """Append to a file in the run directory; do not follow a link."""
     try:
         with open_regular(path, "ab") as file:
             file.write(data)
@@ -61,7 +61,7 @@ def perplexity(loss: float) -> float:
 
 
 def read_records(path: Path) -> list[Record]:
-    """Return the records in a metrics.jsonl; an empty list if there is no such file.
+    """Return the records in a metrics.jsonl, or an empty list if there is no such file.
 
     Invalid lines are left out: the last one may be incomplete.
     """
@@ -91,7 +91,7 @@ SESSION_KIND = "session"  # kind of the record that starts each session of a tra
 def describe_environment(
     device: "torch.device", precision: "torch.dtype", processes: int = 1
 ) -> Record:
-    """Return everything that results depend on besides the settings, text and weights."""
+    """Return what results depend on besides settings, text and weights, e.g. the device."""
     import torch  # readers of records do not need it
 
     is_cuda = device.type == "cuda"
@@ -107,6 +107,6 @@ def describe_environment(
 
 
 def last_session(path: Path) -> Record:
-    """Return the record that starts the last session in metrics.jsonl; {} if there is none."""
+    """Return the record in metrics.jsonl that the last start of ``train`` wrote; {} if none."""
     sessions = [record for record in read_records(path) if record["kind"] == SESSION_KIND]
     return sessions[-1] if sessions else {}

@@ -1,4 +1,4 @@
-"""Load trained models with their settings and tokenizers, and check models to start from."""
+"""Load trained models with their settings and tokenizers, and check those that runs start from."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OpenedModel:
-    """A trained model whose weights are not loaded: that needs torch, which takes a second."""
+    """A trained model whose weights are not loaded, because importing torch takes a second."""
 
     config: Config
     tokenizers: Tokenizers
@@ -40,7 +40,7 @@ class TrainedModel:
 
 
 def load_trained_model(run: RunDirectory, checkpoint: str) -> TrainedModel:
-    """Load an exported model, or a run's checkpoint; ``find_checkpoint`` says how to name it."""
+    """Load an exported model, or a run's checkpoint, named as for ``find_checkpoint``."""
     return load_weights_of(open_trained_model(run, checkpoint))
 
 
@@ -91,7 +91,7 @@ def open_checkpoint(run: RunDirectory, which: str) -> Checkpoint:
 
 
 def check_init(config: Config, run: RunDirectory, overwrite: bool) -> None:
-    """Check, before anything is written, that ``run`` can start from ``config.init``.
+    """Check, before anything is written, that ``run`` can start from the model in ``config.init``.
 
     A run that resumes from a checkpoint no longer needs ``config.init``.
     """

@@ -42,8 +42,8 @@ def has_letters(text: str) -> bool:
 def has_words(line: str) -> bool:
     """Return whether a line has letters outside of parts that are never translated, such as URLs.
 
-    Extensions find these parts with entries of the interface ``unchanged parts``. ``signs`` is a
-    pattern that lines without such parts seldom match; ``load`` names a function like this one.
+    Extensions find these parts with entries of the interface ``unchanged parts``: ``load`` names a
+    function like this one, which is only called for lines that match the pattern ``signs``.
     """
     return has_letters(line) and all(
         entry.load()(line) for signs, entry in _unchanged_parts() if signs.search(line)
@@ -99,7 +99,7 @@ def decode_lines(
 
 
 def without_byte_order_mark(first_line: bytes, name: str) -> bytes:
-    """Return a text file's first line without a byte order mark; raise CorpusError otherwise."""
+    """Return a file's first line without a byte order mark; raise CorpusError if it is not text."""
     first_line = first_line.removeprefix(codecs.BOM_UTF8)
     if ending := find_compressed_ending(first_line):
         raise CorpusError(

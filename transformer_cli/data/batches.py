@@ -21,8 +21,8 @@ Item = TypeVar("Item")
 Augmentation = Callable[[EncodedText, int], EncodedText]
 """A function (pairs of a batch, 32-bit seed) -> these pairs with changed words, subwords or rows.
 
-All augmentations of a batch get the same seed. So each must seed its generator with ``[seed,
-number]`` and a number that no other uses; otherwise both draw the same random numbers.
+All augmentations of a batch get the same seed. So each must seed its generator with the list
+``[seed, number]`` and a number that no other uses; otherwise both draw the same random numbers.
 """
 
 

@@ -181,7 +181,7 @@ class BlockStats(NamedTuple):
 
 @dataclass(frozen=True)
 class TextStats:
-    """Statistics of a whole training text; store.json contains them."""
+    """Statistics of a whole text; store.json has those of the training text."""
 
     text_sha256: str
     """SHA-256 of the concatenated SHA-256 of all blocks; see ``hash_text``."""

@@ -32,7 +32,7 @@ from transformer_cli.training.session import Validation
 from transformer_cli.training.trainer import Trainer
 
 TorchTranslator = TextTranslator[TorchEngine]
-"""A translator with the torch model, which also gives losses."""
+"""A translator whose engine has the torch model, which can also compute losses."""
 
 _LOGITS_AT_A_TIME = 1 << 27  # for the loss; half a gigabyte in float32
 _SAMPLES = 3
@@ -215,7 +215,7 @@ def choose_samples(pairs: ParallelText, hypotheses: Sequence[str]) -> list[dict[
 def build_validator(
     config: Config, data: PreparedData, trainer: Trainer, metrics: Metrics, select: str
 ) -> Validator:
-    """Build the validator for training."""
+    """Build the function that validates the model during training, with greedy search."""
     engine = TorchEngine(trainer.eval_model, trainer.precision)
     translator = TextTranslator(engine, data.tokenizers, config, config.decoding)
     num_unscored = len(data.val) - len(find_measurable_pairs(translator, data.val))

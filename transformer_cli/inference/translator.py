@@ -56,8 +56,8 @@ class TextTranslator(Generic[EngineT]):
         max_length: maximum number of tokens of any output; None: no such limit.
         checkpoint: SHA-256 of the checkpoint's manifest; empty for weights without a manifest.
         writes_unknown: whether the model may write unknown words.
-        sampler: draws translations; None: search for them.
-        revisers: revisers of translations, applied after those of the tokenizers.
+        sampler: draws translations at random; if None, the likeliest are searched for.
+        revisers: objects that correct translations, called after those of the tokenizers.
     """
 
     engine: EngineT
@@ -70,7 +70,7 @@ class TextTranslator(Generic[EngineT]):
     sampler: MakeSampler | None = None
     revisers: tuple[Reviser, ...] = ()
     n_best: ClassVar[int | None] = None
-    """How many scored translations of a line ``translate`` needs; None: one without a score."""
+    """How many scored translations ``translate`` needs of a line, or None for one unscored."""
 
     def with_search(
         self,
@@ -301,7 +301,7 @@ class TextTranslator(Generic[EngineT]):
     def plan_search(
         self, pieces: Sequence[tuple[EncodedLine, int]], with_scores: bool
     ) -> tuple[list[int], SearchOptions]:
-        """Return the maximum number of output tokens for each piece, and the search options."""
+        """Return the maximum number of output tokens of each piece, and the search options."""
         unknown = () if self.writes_unknown else (UNK_ID,)
         options = SearchOptions(
             bos_id=BOS_ID,
@@ -323,7 +323,7 @@ class TextTranslator(Generic[EngineT]):
 
     @property
     def longest_source(self) -> int:
-        """The maximum number of tokens of a source that need not be split; EOS doesn't count."""
+        """The maximum number of tokens, without EOS, of a source line that is not split."""
         limit = self.max_positions
         return LONGEST_SOURCE if limit is None else min(LONGEST_SOURCE, limit - 1)
 

@@ -19,7 +19,7 @@ from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID
 Ids = TypeVar("Ids", np.ndarray, Tensor)
 Item = TypeVar("Item")
 Augmentation = Callable[[EncodedText, int], EncodedText]
-"""A function (pairs of a batch, 32-bit seed) -> these pairs with changed words, subwords or rows.
+"""A function (pairs of a batch, 32-bit seed) -> these pairs, some changed or joined to others.
 
 All augmentations of a batch get the same seed. So each must seed its generator with the list
 ``[seed, number]`` and a number that no other uses; otherwise both draw the same random numbers.

@@ -23,13 +23,13 @@ Pairs = Sequence[tuple[str, str]]
 BLOCK_PAIRS = 1 << 14
 """Number of neighbouring pairs in a block, which one task processes and hashes as a whole."""
 BATCH_PAIRS = 512
-"""Number of pairs to process in one call; a power of two."""
+"""Number of pairs in a list that ``in_batches`` yields; a power of two."""
 MANY = 0.2
 """The fraction of pairs above which ``TextStats.letterless`` or ``copied`` is True."""
 MIN_PAIRS_FOR_WORKERS = 50_000
 """Minimum number of pairs for which it is worth starting processes, which takes a second."""
 _BLOCKS_AHEAD = 32
-"""Maximum number of blocks sent to workers at a time; each has a few MB of text."""
+"""Maximum number of blocks sent to worker processes at a time; each has a few MB of text."""
 
 _BATCH_CHARACTERS = 1 << 22
 _BLOCK_CHARACTERS = 1 << 24  # makes blocks of very long lines fit into memory
@@ -148,7 +148,7 @@ def in_batches(
     size: int = BATCH_PAIRS,
     max_characters: int = _BATCH_CHARACTERS,
 ) -> Iterator[list[tuple[str, str]]]:
-    """Yield lists of pairs, because one call for each pair is slow; long lines make lists short."""
+    """Yield lists of at most ``size`` pairs, to process together; long lines make lists shorter."""
     batch: list[tuple[str, str]] = []
     characters = 0
     for pair in pairs:

@@ -344,7 +344,7 @@ def _encode_block(block: Pairs, load: Load) -> tuple[EncodedText, str]:
 def _write_files(
     directory: Path, blocks: Iterable[tuple[EncodedText, str]], record: StoreRecord
 ) -> Iterator[str]:
-    """Write a store's files, put token counts into ``record``, and yield '' for each pair."""
+    """Write a store's files, put token counts into ``record``, yield '' for each pair written."""
     sums: list[str] = []
 
     def receive() -> Iterator[EncodedText]:

@@ -52,7 +52,7 @@ class Evaluation:
 
 
 def load_split(run: RunDirectory, split: str | None, advice: str) -> tuple[str, ParallelText]:
-    """Return the name and text of a split of a run's corpus; default: first test split, or val.
+    """Return the name and text of a split of a run's corpus; default: the first test split, or val.
 
     The error for an imported model, which has no corpus, ends with ``advice``.
     """
@@ -76,7 +76,7 @@ def evaluate(
     metrics: Metrics = USUAL,
     notes: Sequence[Notes] = (),
 ) -> Evaluation:
-    """Score translations of the source side; compute the loss of the pairs that are short enough.
+    """Translate the source lines, score the translations, and compute the loss of short pairs.
 
     The text must have at least one pair; blank source lines have empty translations. All ranks
     divide the work and return the same result. If given, ``searcher`` translates instead of

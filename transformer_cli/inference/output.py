@@ -93,7 +93,7 @@ class _ResumableOutput(Output):
             log(f"{self._path}: {problem}; starting again")
 
     def begin(self) -> None:
-        """Start with an empty file."""
+        """Start with an empty file and a journal of no lines."""
         self._write_journal()
         self._file.seek(0)
         self._file.truncate()

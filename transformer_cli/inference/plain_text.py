@@ -36,7 +36,7 @@ _SNIFFED_BYTES = 4096
 def check_is_text(path: Path, readable: str) -> None:
     """Raise a UsageError if the lines of a file are not sentences.
 
-    Call this for files that no extension reads. ``readable`` names what the user can give instead.
+    Call this if no installed plug-in reads it. ``readable`` names what the user can give instead.
     """
     if _NO_LINES.fullmatch(ending_of(path)) or _begins_as_markup_or_code(path):
         raise UsageError(
@@ -46,7 +46,7 @@ def check_is_text(path: Path, readable: str) -> None:
 
 
 def ending_of(path: Path) -> str:
-    """Return a name's file extension in lower case, not counting one of compression like '.gz'."""
+    """Return a file name's extension in lower case, ignoring a compression extension like '.gz'."""
     return (path.with_suffix("") if is_compressed(path) else path).suffix.lower()
 
 

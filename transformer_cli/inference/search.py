@@ -336,7 +336,7 @@ def _iter_chosen(
 def cut_longest_first(
     order: np.ndarray, lengths: np.ndarray, batch_tokens: int
 ) -> Iterator[np.ndarray]:
-    """Cut ``order`` (longest first) into slices of at most ``batch_tokens``, padding included."""
+    """Cut ``order``, longest sentence first, into slices of at most ``batch_tokens``, padded."""
     while len(order):
         rows = max(1, batch_tokens // lengths[order[0]])
         yield order[:rows]

@@ -53,7 +53,7 @@ class TextTranslator(Generic[EngineT]):
         tokenizers: the run's tokenizers.
         config: the run's settings.
         decoding: the run's search settings, with the changes made by ``with_search``.
-        max_length: maximum number of tokens of any output; None: no such limit.
+        max_length: maximum number of tokens of any output; None means no such limit.
         checkpoint: SHA-256 of the checkpoint's manifest; empty for weights without a manifest.
         writes_unknown: whether the model may write unknown words.
         sampler: draws translations at random; if None, the likeliest are searched for.
@@ -235,7 +235,7 @@ class TextTranslator(Generic[EngineT]):
         return EncodedLine(text, source, pieces)
 
     def is_copied(self, text: str) -> bool:
-        """Return whether a line is its own translation."""
+        """Return whether a line is its own translation; ``translate_lines`` says when."""
         if is_blank(text):
             return True
         return not (self.tokenizers.letterless or self.tokenizers.has_words(text))
@@ -317,7 +317,7 @@ class TextTranslator(Generic[EngineT]):
 
     @property
     def max_positions(self) -> int | None:
-        """The number of learned positions, BOS and EOS included; None: no such limit."""
+        """The number of learned positions, BOS and EOS included; None if they are sinusoidal."""
         model = self.config.model
         return model.max_positions if model.positions == "learned" else None
 

@@ -39,7 +39,7 @@ class Activation(NamedTuple):
 
     function: Callable[[Tensor], Tensor]
     gated: bool = False
-    """Whether it is applied to a gate, the output of a third matrix; see ``FeedForward``."""
+    """Whether it applies to a gate, which is the output of a third matrix; see ``FeedForward``."""
 
 
 # Exporters and other engines declare which of these they support, and refuse the others.
@@ -47,7 +47,7 @@ NORMS: dict[str, Callable[[int], nn.Module]] = {
     "layernorm": nn.LayerNorm,
     "rmsnorm": partial(nn.RMSNorm, eps=1e-5),  # LayerNorm's; the default depends on the dtype
 }
-"""The norm for each ``model.norm_kind``, as a function of the width."""
+"""For each ``model.norm_kind``, a function (width of its input) -> norm layer."""
 ACTIVATIONS = {
     "relu": Activation(F.relu),
     "gelu": Activation(F.gelu),
@@ -335,7 +335,7 @@ class LayerCache:
 
 
 class DecoderLayer(nn.Module):
-    """Causal self-attention, cross-attention over the memory, feed-forward."""
+    """Causal self-attention, cross-attention over the encoder's output, feed-forward."""
 
     _INITIAL_CAPACITY = 16
 
@@ -596,7 +596,7 @@ class DecoderState:
     cache_indirection: Int[Tensor, "batch hypothesis position"] | None = None
 
     def extend(self, hypotheses: int) -> Bool[Tensor, "batch 1 hypothesis written"] | None:
-        """Add a position; return a mask of the keys that each hypothesis sees (None: all keys)."""
+        """Add a position; return a mask of the keys that each hypothesis sees, or None for all."""
         if self.beam_size == 1:
             return None
         places = torch.arange(self.beam_size, device=self.src_mask.device)

@@ -13,7 +13,7 @@ from transformer_cli.base.text_files import find_compressed_ending, open_text
 from transformer_cli.config.choices import DecodingErrors
 
 MAX_LINE_BYTES = 1 << 22
-"""Maximum length of a line. A file without line ends is not text, and may not fit into memory."""
+"""Maximum bytes of a line; a file without line ends is not text, and may not fit into memory."""
 _TAR_MAGICS = b"ustar\x0000", b"ustar  \x00"  # of POSIX and of GNU tar
 # Unicode calls Hangul fillers letters, but they are invisible.
 _LETTER_OR_NUMERAL = re.compile("[^\\W\\d_\u115f\u1160\u3164\uffa0]")

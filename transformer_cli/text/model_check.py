@@ -1,4 +1,4 @@
-"""Test tokenizer models in a child process, because a damaged one can crash its process."""
+"""Test tokenizer models in child processes, because loading a damaged one may crash a process."""
 
 import hashlib
 import subprocess

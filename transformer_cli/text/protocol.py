@@ -1,4 +1,4 @@
-"""Interfaces: the tokenizer of one language, the tokenizers of both languages, and codecs."""
+"""Interfaces: a language's tokenizer, those of both languages, and codecs for reserved ids."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from transformer_cli.text.lines import has_words
 
 UNK_ID, BOS_ID, EOS_ID, PAD_ID = 0, 1, 2, 3
 SPECIALS = ("<unk>", "<BOS>", "<EOS>", "<PAD>")
-"""The tokens with these ids: an unknown word, the start and end of a sentence, and padding."""
+"""The tokens with ids 0 to 3: an unknown word, the start and end of a sentence, and padding."""
 
 
 class Tokenizer(Protocol):
@@ -120,7 +120,7 @@ class Tokenizers:
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """Settings, e.g. the tag, that affect translations but are not in the tokenizers' files."""
+        """Settings, e.g. a source tag, that affect translations but are not in tokenizer.json."""
         return {}
 
     def encode_pairs(
@@ -131,7 +131,7 @@ class Tokenizers:
 
     @property
     def reserved(self) -> dict[str, tuple[str, str]]:
-        """Which setting adds reserved ids and how to train without, keyed by their purpose."""
+        """For each purpose of reserved ids, (setting that adds them, how to train without them)."""
         return {}
 
     def tagged(self, tag: str) -> "Tokenizers":

@@ -200,7 +200,7 @@ def learn_tokenizers(
     directory: Path,
     codecs: Mapping[str, Any] = MappingProxyType({}),
 ) -> Tokenizers:
-    """Learn the tokenizers of both sides and write their files into an existing directory.
+    """Learn source and target tokenizers and write their files into an existing directory.
 
     ``codecs`` has the records of the codecs to use; see ``describe_codecs``.
     """

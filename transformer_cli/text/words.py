@@ -1,4 +1,4 @@
-"""Word tokenizers: spaCy's rules split lines into words, and each side has a vocabulary file."""
+"""Word tokenizers: spaCy's rules split lines into words; each language has a vocabulary file."""
 
 import re
 import unicodedata

@@ -85,8 +85,8 @@ class Optimizer:
     """An optimizer that updates the weights from gradients, and then the average of the weights.
 
     ``eval_model`` holds the average; without an average, it is the model itself. This class has a
-    moving average (``ema_decay``); extensions may provide subclasses with other averages, as
-    ``average``. Frozen weights have no gradient and no state, and are their own average.
+    moving average (``ema_decay``); extensions may add subclasses with other averages as
+    ``average`` entries. Frozen weights have no gradient and no state, and are their own average.
     """
 
     def __init__(

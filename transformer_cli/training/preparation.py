@@ -60,7 +60,7 @@ from transformer_cli.text.protocol import PAD_ID, Tokenizers
 from transformer_cli.training.trainer import Trainer
 
 _CHANGES = ("words", "subwords", "rows")
-"""The kinds of changes that augmentations make, in the order in which they are applied."""
+"""Augmentations change words, subwords or rows (whole pairs of sentences), in this order."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ class ExperimentCheck(Protocol):
         """Check the validation and test splits."""
 
     def conclude(self, text_sha256: str, is_known: bool, executor: Executor) -> None:
-        """Check the training text, using ``executor``; ``is_known`` if it was checked before."""
+        """Check the training text, using ``executor``; ``is_known``: it was checked before."""
 
 
 def check_texts(request: TrainRequest, run: RunDirectory, executor: Executor) -> Texts:
@@ -240,7 +240,7 @@ def prepare_data(
 def _encode(
     text: StreamedText, run: RunDirectory, tokenizers: Tokenizers, executor: Executor
 ) -> None:
-    """Encode the training text, unless the run has it."""
+    """Encode the training text, unless the run has its token ids."""
     expected = (text.stats.text_sha256, tokenizer.fingerprint(run.tokenizer))
     if (store := open_store(run.encoded, *expected)) is not None:
         store_artifact(run.encoded).update(store.record, stats=text.stats)
@@ -351,7 +351,7 @@ def build_trainer(
     precision: torch.dtype,
     ranks: Ranks,
 ) -> Trainer:
-    """Build the model and its trainer at step 0; a new run starts with weights from ``init``."""
+    """Build the model and its trainer at step 0; a new run gets weights of the run ``init``."""
     if not data.pairs.num_pairs:
         raise CorpusError(
             f"split 'train': every pair is longer than training.max_length "

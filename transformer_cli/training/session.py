@@ -67,7 +67,7 @@ class Validator(Protocol):
 
 
 class Observer:
-    """An object whose methods training calls; extensions add subclasses as ``observer`` entries.
+    """An object that is called during training; extensions add subclasses as ``observer`` entries.
 
     Once a session has begun, only the main process calls it. If it then raises an error, the
     program prints a warning and stops calling it, but training goes on.

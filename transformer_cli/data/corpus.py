@@ -243,7 +243,7 @@ class StreamedText:
         return self.stats.pairs
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """Yield the pairs; raise CorpusError if their number has changed."""
+        """Yield the pairs; raise CorpusError if their number has changed since the check."""
         count = 0
         for pair in keep_full(self.source.pairs()):
             count += 1
@@ -296,7 +296,7 @@ def _check_source(source: PairSource, executor: Executor) -> Iterator[BlockStats
 
 
 def check_pairs(block: Pairs) -> BlockStats:
-    """Return the statistics of a block."""
+    """Return the statistics of a block of neighbouring pairs."""
     full = list(keep_full(block))
     return BlockStats(
         full=len(full),

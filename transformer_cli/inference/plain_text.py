@@ -36,7 +36,7 @@ _SNIFFED_BYTES = 4096
 def check_is_text(path: Path, readable: str) -> None:
     """Raise a UsageError if the lines of a file are not sentences.
 
-    Call this if no installed plug-in reads it. ``readable`` names what the user can give instead.
+    Call this if no installed extension reads it. ``readable`` names what else users can give.
     """
     if _NO_LINES.fullmatch(ending_of(path)) or _begins_as_markup_or_code(path):
         raise UsageError(

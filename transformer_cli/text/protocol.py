@@ -140,7 +140,7 @@ class Tokenizers:
         raise UsageError(f"no tag '{tag}'; {problem}")
 
     def encode_source(self, line: str) -> EncodedSource:
-        """Return the ids of a line to translate."""
+        """Return a line to translate as ids, with what ``EncodedSource`` adds to them."""
         return EncodedSource(line, self.src.encode(line))
 
     def encode_prefix(self, prefix: str, source: EncodedSource) -> list[int]:

@@ -65,7 +65,7 @@ _CHANGES = ("words", "subwords", "rows")
 
 @dataclass(frozen=True)
 class TrainRequest:
-    """What to train, and where."""
+    """What to train, in which run directory, and how to read the text."""
 
     config: Config
     run: RunDirectory
@@ -103,7 +103,7 @@ class PreparedData:
 
 @contextmanager
 def open_data(request: TrainRequest, ranks: Ranks) -> Iterator[PreparedData]:
-    """Yield the prepared data; the main process holds the run's lock inside the block."""
+    """Prepare and yield a run's data; the main process holds the run's lock inside the block."""
     with ExitStack() as stack:
         run, data = request.run, None
         if ranks.is_main:
@@ -175,7 +175,7 @@ class ExperimentCheck(Protocol):
         """Check the validation and test splits."""
 
     def conclude(self, text_sha256: str, is_known: bool, executor: Executor) -> None:
-        """Check the training text, using ``executor``; ``is_known``: it was checked before."""
+        """Check the training text, using ``executor``; ``is_known`` if it was checked before."""
 
 
 def check_texts(request: TrainRequest, run: RunDirectory, executor: Executor) -> Texts:
@@ -351,7 +351,7 @@ def build_trainer(
     precision: torch.dtype,
     ranks: Ranks,
 ) -> Trainer:
-    """Build the model and its trainer at step 0; a new run gets weights of the run ``init``."""
+    """Build the model and its trainer at step 0; a new run gets the weights of ``init``, if set."""
     if not data.pairs.num_pairs:
         raise CorpusError(
             f"split 'train': every pair is longer than training.max_length "

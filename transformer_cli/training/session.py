@@ -34,7 +34,7 @@ LOG_EVERY = 50  # optimizer steps between two training records
 
 
 class Validation(NamedTuple):
-    """Metrics of the model on the validation split."""
+    """The loss, scores and sample translations of the model on the validation split."""
 
     loss: float  # mean negative log-likelihood of a target token
     scores: Mapping[str, float]  # scores of greedy translations, by the name of the metric

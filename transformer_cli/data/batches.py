@@ -19,10 +19,10 @@ from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID
 Ids = TypeVar("Ids", np.ndarray, Tensor)
 Item = TypeVar("Item")
 Augmentation = Callable[[EncodedText, int], EncodedText]
-"""A function (pairs of a batch, 32-bit seed) -> these pairs with changed words, subwords or rows.
+"""A function (pairs of a batch, 32-bit seed) -> these pairs, some changed or joined to others.
 
-All augmentations of a batch get the same seed. So each must draw from ``[seed, number]``, with a
-number that no other augmentation uses; otherwise both draw the same random numbers.
+All augmentations of a batch get the same seed. So each must seed its generator with the list
+``[seed, number]`` and a number that no other uses; otherwise both draw the same random numbers.
 """
 
 
@@ -113,11 +113,11 @@ def make_dummy_batch() -> Batch:
 
 
 class EpochBatches:
-    """The batches of every epoch. An epoch has each pair once, or as often as its weight says.
+    """The batches of every epoch. An epoch has each pair once, or as often as ``text`` draws it.
 
     Batches are a pure function of (text, batch_tokens, seed, epoch, augmentation), so training can
     resume at any batch. As ``augmentation`` changes a batch only after ``plan_epoch`` has chosen
-    its pairs, BPE-dropout may make it exceed ``batch_tokens``.
+    its pairs, BPE-dropout may make the batch exceed ``batch_tokens``.
     """
 
     def __init__(

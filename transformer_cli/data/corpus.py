@@ -23,13 +23,13 @@ Pairs = Sequence[tuple[str, str]]
 BLOCK_PAIRS = 1 << 14
 """Number of neighbouring pairs in a block, which one task processes and hashes as a whole."""
 BATCH_PAIRS = 512
-"""Number of pairs to process in one call; a power of two."""
+"""Number of pairs in a list that ``in_batches`` yields; a power of two."""
 MANY = 0.2
-"""If more than this share of pairs has a trait, e.g. no letters, a model should learn the trait."""
+"""The fraction of pairs above which ``TextStats.letterless`` or ``copied`` is True."""
 MIN_PAIRS_FOR_WORKERS = 50_000
-"""Minimum number of pairs for which it is worth starting workers, which takes a second."""
+"""Minimum number of pairs for which it is worth starting processes, which takes a second."""
 _BLOCKS_AHEAD = 32
-"""Maximum number of blocks sent to workers at a time; each has a few MB of text."""
+"""Maximum number of blocks sent to worker processes at a time; each has a few MB of text."""
 
 _BATCH_CHARACTERS = 1 << 22
 _BLOCK_CHARACTERS = 1 << 24  # makes blocks of very long lines fit into memory
@@ -52,7 +52,7 @@ class PairSource(ABC):
 
     @property
     def parts(self) -> dict[str, "PairSource"]:
-        """The parts of a training text, keyed by name: split 'train', and any text added to it."""
+        """The split 'train' and any texts that extensions add to it, keyed by name."""
         return {"train": self}
 
     def blocks(self) -> Iterator[Pairs]:
@@ -75,7 +75,7 @@ class ParallelText(PairSource):
         return zip(self.src, self.tgt, strict=True)
 
     def source_sha256(self) -> str:
-        """Return the SHA-256 of both sides, in hexadecimal."""
+        """Return the SHA-256 of all pairs, in hexadecimal; see ``hash_pairs``."""
         return hash_pairs(list(self.pairs()))
 
 
@@ -90,7 +90,7 @@ class ParallelFiles(PairSource):
 
     @property
     def paths(self) -> tuple[Path, Path]:
-        """The paths of both sides."""
+        """The paths of the source file and the target file."""
         return self.src, self.tgt
 
     def pairs(self) -> Iterator[tuple[str, str]]:
@@ -125,7 +125,7 @@ class ParallelFiles(PairSource):
         return hash_files(self.paths)
 
     def mtime_key(self) -> str | None:
-        """Return one key for both files; see ``mtime_key_of``."""
+        """Return a string that changes when a file does; see ``mtime_key_of``."""
         return mtime_key_of(self.paths)
 
     def read(self) -> ParallelText:
@@ -148,7 +148,7 @@ def in_batches(
     size: int = BATCH_PAIRS,
     max_characters: int = _BATCH_CHARACTERS,
 ) -> Iterator[list[tuple[str, str]]]:
-    """Yield pairs in lists, as a call for each pair is slow; lists of long pairs are shorter."""
+    """Yield lists of at most ``size`` pairs, to process together; long lines make lists shorter."""
     batch: list[tuple[str, str]] = []
     characters = 0
     for pair in pairs:
@@ -165,12 +165,12 @@ def in_batches(
 
 
 class BlockStats(NamedTuple):
-    """Statistics of one or more blocks."""
+    """Statistics of a block, a list of at most ``BLOCK_PAIRS`` pairs."""
 
     full: int
     """Number of pairs with text on both sides, called full pairs here."""
     blank: int
-    """Number of other pairs."""
+    """Number of other pairs, which have a blank side."""
     sha256: str
     """SHA-256 of the full pairs."""
     letterless: int
@@ -181,7 +181,7 @@ class BlockStats(NamedTuple):
 
 @dataclass(frozen=True)
 class TextStats:
-    """Statistics of a whole text."""
+    """Statistics of a whole text; store.json has those of the training text."""
 
     text_sha256: str
     """SHA-256 of the concatenated SHA-256 of all blocks; see ``hash_text``."""
@@ -216,7 +216,7 @@ class TextStats:
 
 @dataclass(frozen=True)
 class StreamedText:
-    """Those pairs of ``source`` that have text on both sides, checked once, read when needed."""
+    """The pairs of ``source`` with text on both sides, checked once and read again for each use."""
 
     source: PairSource
     stats: TextStats
@@ -243,7 +243,7 @@ class StreamedText:
         return self.stats.pairs
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """Yield the pairs; raise CorpusError if their number has changed."""
+        """Yield the pairs; raise CorpusError if their number has changed since the check."""
         count = 0
         for pair in keep_full(self.source.pairs()):
             count += 1
@@ -256,12 +256,12 @@ class StreamedText:
 
     @property
     def src(self) -> StreamedLines:
-        """The source side."""
+        """The source lines, read again for each iteration."""
         return StreamedLines(lambda: (src for src, _ in self.pairs()), len(self))
 
     @property
     def tgt(self) -> StreamedLines:
-        """The target side."""
+        """The target lines, read again for each iteration."""
         return StreamedLines(lambda: (tgt for _, tgt in self.pairs()), len(self))
 
 
@@ -296,7 +296,7 @@ def _check_source(source: PairSource, executor: Executor) -> Iterator[BlockStats
 
 
 def check_pairs(block: Pairs) -> BlockStats:
-    """Return the statistics of a block."""
+    """Return the statistics of a block of neighbouring pairs."""
     full = list(keep_full(block))
     return BlockStats(
         full=len(full),
@@ -327,7 +327,7 @@ def hash_pairs(pairs: Pairs) -> str:
 
 
 def _combine(sides: "Iterable[hashlib._Hash]") -> str:
-    """Return a SHA-256 of all sides; it also changes if a byte moves from one side to another."""
+    """Return a SHA-256 of both sides' digests; it changes if text moves from one to the other."""
     return hashlib.sha256(b"".join(side.digest() for side in sides)).hexdigest()
 
 
@@ -337,7 +337,7 @@ def hash_text(blocks: Iterable[str]) -> str:
 
 
 def mtime_key_of(paths: Iterable[Path]) -> str | None:
-    """Without reading the files, return a string that changes when they do; None: see ``versions``.
+    """Return a string that changes when the files do; None if one is missing or was just changed.
 
     Raises:
         CorpusError: the version of a remote file cannot be read.

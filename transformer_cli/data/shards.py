@@ -24,7 +24,7 @@ class ShardedText(Protocol):
         """The number of shards."""
 
     def shard_lengths(self, shard: int) -> Lengths:
-        """For each pair of a shard, return the maximum number of tokens per side in any epoch."""
+        """Return each pair's maximum number of source and of target tokens in any epoch."""
 
     def draw(self, shard: int, seed: int, epoch: int) -> EncodedText:
         """Return a shard's pairs for an epoch; the same arguments always give the same pairs."""
@@ -121,7 +121,7 @@ def _sort_keys(lengths: Lengths) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def cut_by_tokens(order: np.ndarray, lengths: np.ndarray, batch_tokens: int) -> list[np.ndarray]:
-    """Cut ``order`` into slices that have at most ``batch_tokens`` tokens, padding included."""
+    """Cut ``order``, sentence indices, into slices of at most ``batch_tokens`` with padding."""
     ends = batch_ends(lengths[order], batch_tokens)
     return [order[start:end] for start, end in pairwise([0, *ends])]
 

@@ -1,7 +1,7 @@
 """Text as token ids: in flat arrays in memory, and, for the training text, in a store on disk.
 
-A store is an artifact that has the training text in pages of neighbouring pairs. For each page in
-turn, its files contain these little-endian numbers:
+A store is a directory, an ``Artifact``, with the training text in pages of neighbouring pairs. For
+each page in turn, its files contain these little-endian numbers:
 
 - ``ids``: the tokens of the page's sources, then the tokens of its targets;
 - ``pages``: a CRC-32 of the rest of this entry, a CRC-32 of the page's ids, the position where its
@@ -147,7 +147,7 @@ class EncodedText:
         return self.lengths
 
     def draw(self, shard: int, seed: int, epoch: int) -> "EncodedText":
-        """Return all pairs."""
+        """Return all pairs, the same in every epoch."""
         return self
 
 
@@ -172,7 +172,7 @@ def encode_text(text: ParallelText, tokenizers: Tokenizers) -> EncodedText:
 
 
 class StoreRecord(Record):
-    """The content of store.json."""
+    """The content of store.json, which describes the training text and its token ids."""
 
     stats: TextStats
     page_pairs: int
@@ -183,13 +183,13 @@ class StoreRecord(Record):
 
 
 def store_artifact(directory: Path) -> Artifact[StoreRecord]:
-    """Return the store in ``directory`` as an artifact."""
+    """Return the object that reads and writes store.json in ``directory``."""
     return Artifact(directory, StoreRecord, "store.json")
 
 
 @dataclass(frozen=True)
 class EncodedStore:
-    """A store, whose pages are read from disk when they are needed.
+    """The training text as token ids on disk; a page of pairs is read when it is needed.
 
     All methods that read raise RunError if the files are missing or damaged.
     """
@@ -264,7 +264,7 @@ class EncodedStore:
 
 
 def open_store(directory: Path, text_sha256: str, tokenizer: str) -> EncodedStore | None:
-    """Return the store in ``directory``; None if damaged, or made from another text or tokenizer.
+    """Return the store in ``directory``; None if missing, damaged, or of another text or tokenizer.
 
     The checksums of pages are verified only when the pages are read.
     """
@@ -344,7 +344,7 @@ def _encode_block(block: Pairs, load: Load) -> tuple[EncodedText, str]:
 def _write_files(
     directory: Path, blocks: Iterable[tuple[EncodedText, str]], record: StoreRecord
 ) -> Iterator[str]:
-    """Write a store's files, put token counts into ``record``, and yield '' for each pair."""
+    """Write a store's files, put token counts into ``record``, yield '' for each pair written."""
     sums: list[str] = []
 
     def receive() -> Iterator[EncodedText]:
@@ -382,7 +382,7 @@ def cut_pages(texts: Iterable[EncodedText], page_pairs: int) -> Iterator[Encoded
 
 
 def pack_page(page: EncodedText, start: int) -> tuple[bytes, bytes]:
-    """Return a page's bytes for ``pages`` and for ``ids``; its ids start at index ``start``."""
+    """Return a page's bytes for ``pages`` and ``ids``; ``start`` is the index of its first id."""
     ids = np.concatenate((page.src.ids, page.tgt.ids)).astype(ID).tobytes()
     lengths = np.concatenate(page.lengths).astype(ID).tobytes()
     checked = _HEADER.pack(0, zlib.crc32(ids), start)[4:] + lengths

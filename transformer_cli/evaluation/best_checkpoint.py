@@ -38,9 +38,9 @@ def choose_metrics(
 ) -> Metrics:
     """Return an experiment's metrics, according to ``evaluation.tokenize`` or the target language.
 
-    ``begun`` is BLEU's tokenizer so far, which resumed training keeps. If the tokenizer needs a
-    missing package, BLEU uses characters, and ``say`` gets a message. MissingExtraError is raised
-    instead if the tokenizer comes from ``begun`` or from ``evaluation.tokenize``.
+    ``begun`` is BLEU's tokenizer in earlier validations, if any. If the tokenizer needs a missing
+    package, BLEU uses characters, and ``say`` gets a message. But MissingExtraError is raised if
+    the tokenizer comes from ``begun`` or from ``evaluation.tokenize``.
     """
     language = config.data.tgt_lang
     tokenize = begun or _bleu_tokenizer(config)

@@ -32,7 +32,7 @@ from transformer_cli.training.session import Validation
 from transformer_cli.training.trainer import Trainer
 
 TorchTranslator = TextTranslator[TorchEngine]
-"""A translator with the torch model, which also gives losses."""
+"""A translator whose engine has the torch model, which can also compute losses."""
 
 _LOGITS_AT_A_TIME = 1 << 27  # for the loss; half a gigabyte in float32
 _SAMPLES = 3
@@ -52,7 +52,7 @@ class Evaluation:
 
 
 def load_split(run: RunDirectory, split: str | None, advice: str) -> tuple[str, ParallelText]:
-    """Return the name and text of a split of a run's corpus; default: first test split, or val.
+    """Return the name and text of a split of a run's corpus; default: the first test split, or val.
 
     The error for an imported model, which has no corpus, ends with ``advice``.
     """
@@ -76,7 +76,7 @@ def evaluate(
     metrics: Metrics = USUAL,
     notes: Sequence[Notes] = (),
 ) -> Evaluation:
-    """Score translations of the source side; compute the loss of the pairs that are short enough.
+    """Translate the source lines, score the translations, and compute the loss of short pairs.
 
     The text must have at least one pair; blank source lines have empty translations. All ranks
     divide the work and return the same result. If given, ``searcher`` translates instead of
@@ -215,7 +215,7 @@ def choose_samples(pairs: ParallelText, hypotheses: Sequence[str]) -> list[dict[
 def build_validator(
     config: Config, data: PreparedData, trainer: Trainer, metrics: Metrics, select: str
 ) -> Validator:
-    """Build the validator for training."""
+    """Build the function that validates the model during training, with greedy search."""
     engine = TorchEngine(trainer.eval_model, trainer.precision)
     translator = TextTranslator(engine, data.tokenizers, config, config.decoding)
     num_unscored = len(data.val) - len(find_measurable_pairs(translator, data.val))

@@ -9,24 +9,24 @@ from typing import Any, Protocol
 from transformer_cli.config.decoding_schema import DecodingConfig
 
 MakeSampler = Callable[[Sequence[list[int]]], Callable[[Any, Any], tuple[Any, Any]]]
-"""A function (sources of a batch) -> a ``Rank`` of search.py, which draws the next tokens."""
+"""A function (ids of a batch's sources) -> a function ``Rank`` (search.py) that draws tokens."""
 
 
 class Constraint(Protocol):
     """A limit on the tokens that a search may write; extensions add constraints to searches."""
 
     def of_batch(self, places: Sequence[int], device: Any) -> Callable[[Any, Any, Any], object]:
-        """Return a function that limits the next tokens of a batch: sources numbered ``places``.
+        """Return a function that limits next tokens for a batch of the sources with these indices.
 
-        It gets the log-probabilities of next tokens, with a row for each hypothesis, and changes
-        them in place. Its other arguments are, for each row, the index of its source in the batch,
-        and its tokens so far, from BOS on.
+        The function gets the log-probabilities of next tokens, with a row for each hypothesis, and
+        changes them in place. The other arguments give, for each row, the index of the source in
+        the batch and the tokens so far, starting with BOS.
         """
 
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """How to search.
+    """What a search needs to know besides the sources.
 
     Attributes:
         bos_id: the token before every output; not part of it.
@@ -34,7 +34,7 @@ class SearchOptions:
         banned_ids: tokens that are never written.
         decoding: search settings; ``TextTranslator`` applies those for lengths and batches.
         constraints: limits on the tokens that are written; not every engine supports them.
-        sampler: draws each token, if the beam size is 1; None: search for the likeliest.
+        sampler: draws each token, if the beam size is 1; if None, the likeliest is chosen.
         with_scores: whether log-probabilities are needed; otherwise greedy search may return 0.
     """
 
@@ -104,7 +104,7 @@ class SearchEngine(Protocol):
 
 
 def describe_versions(*packages: str) -> dict[str, str]:
-    """Return the versions of those packages that are installed, keyed by package name."""
+    """Return the versions of ``packages``, keyed by name, without those not installed."""
     versions = {}
     for package in packages:
         with suppress(PackageNotFoundError):

@@ -15,7 +15,7 @@ from transformer_cli.runs.directory import RunDirectory
 
 @dataclass(frozen=True)
 class ComputeOptions:
-    """How to compute; the attributes have the names of command-line options.
+    """Which engine, device, precision and threads to use; named like command-line options.
 
     ``search`` has search settings to replace the run's; a value of None keeps the run's value. Here
     they only affect the choice of the engine; ``TextTranslator.with_search`` sets them.
@@ -52,7 +52,7 @@ def load_scorer(
     options: ComputeOptions,
     needing_torch: Sequence[str] = (),
 ) -> tuple[TextTranslator[Any], TextTranslator[SearchEngine] | None]:
-    """Return a torch translator for the loss, and a translator to search with (None: the same one).
+    """Return a torch translator for the loss, and one to search with, or None if it is the same.
 
     For precision int8, the torch model uses float32. For ``needing_torch``, see ``choose_engine``.
     """
@@ -88,9 +88,9 @@ def load_torch_translator(
 class Engine(Protocol):
     """A search engine that an extension adds.
 
-    The manifest names it under ``provides["engine"]``. The entry has two facts: ``mark``, the name
-    of a file that only models exported for this engine have, and ``reader``, the program that reads
-    these models.
+    The manifest names it under ``provides["engine"]``. The entry has two more keys: ``mark``, the
+    name of a file that only models exported for this engine have, and ``reader``, the program that
+    reads these models.
     """
 
     def choose(

@@ -30,14 +30,14 @@ _Count = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 
 class _Journal(BaseModel):
-    """The journal: how many lines are done, and from which input."""
+    """The journal: how many lines are done, from which input, and with which settings."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     lines: _Count
     bytes: _Count
     input: str
-    """SHA-256 of the source lines that are done, each with a line feed."""
+    """SHA-256 of the source lines that are translated, each with a line feed."""
     output: str
     """SHA-256 of the bytes of the translations."""
     terms: dict[str, str]
@@ -66,12 +66,12 @@ class Output:
         self.commit("\n".join([*lines, ""]).encode())
 
     def finish(self) -> None:
-        """If nothing was written, write an empty member, as a compressed file needs one."""
+        """If nothing was written, make a compressed file valid by compressing an empty string."""
         if not self._bytes:
             self.commit(b"")
 
     def commit(self, data: bytes) -> None:
-        """Write bytes safely to disk; in a compressed file, they become one member."""
+        """Write bytes safely to disk; a compressed file gets them as a member of their own."""
         data = self._compress(data)
         with naming_output_errors(self._path):
             written = 0
@@ -86,14 +86,14 @@ class _ResumableOutput(Output):
     """An output with a journal of finished lines."""
 
     def resume(self, terms: Mapping[str, str], sources: Iterator[str] | None) -> None:
-        """Go on where an earlier process stopped, or log why that is impossible."""
+        """Go on where an earlier process stopped, or log why not; see ``output_file``."""
         self._terms, self._keeps = dict(terms), sources is not None
         self._input = hashlib.sha256()
         if self._file.seek(0, os.SEEK_END) and (problem := self._resume(sources)):
             log(f"{self._path}: {problem}; starting again")
 
     def begin(self) -> None:
-        """Start with an empty file."""
+        """Start with an empty file and a journal of no lines."""
         self._write_journal()
         self._file.seek(0)
         self._file.truncate()
@@ -107,7 +107,7 @@ class _ResumableOutput(Output):
             self._write_journal()
 
     def _resume(self, sources: Iterator[str] | None) -> str | None:
-        """Go on where an earlier process stopped; return why that is impossible, or None."""
+        """Go on where an earlier process stopped; return None, or why that is impossible."""
         if sources is None:
             return "cannot resume with further outputs, or with input from a pipe"
         path = _journal(self._path)

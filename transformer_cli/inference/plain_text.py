@@ -13,9 +13,9 @@ _NO_LINES = re.compile(
     r"|properties|qmd|resx|rmd|rst|rtf|sbv|scss|ssa|strings|stringsdict|sub|svelte|svg|tex|tmx|toml"
     r"|ts[vx]|ttml|twig|vue|xcstrings|(sd|mq|m)?xliff|xlf|xlsx?|xml|xsd|xslt?|ya?ml)"
 )
-"""Endings of files whose lines are not sentences.
+"""File extensions of files whose lines are not sentences, e.g. of tables and code.
 
-Endings that are also language codes, such as .arb, .cs, .hbs, .lrc, .smi and .ts, are left out. So
+Those that are also language codes, such as .arb, .cs, .hbs, .lrc, .smi and .ts, are left out. So
 is .zip, as another error lists the files in it.
 """
 _MARKUP_OR_CODE = re.compile(
@@ -29,14 +29,14 @@ _MARKUP_OR_CODE = re.compile(
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""Starts of files whose lines are not sentences, whatever their names; no prose starts that way."""
+"""Beginnings of files whose lines are not sentences; no prose begins with any of them."""
 _SNIFFED_BYTES = 4096
 
 
 def check_is_text(path: Path, readable: str) -> None:
     """Raise a UsageError if the lines of a file are not sentences.
 
-    Call this for files that no extension reads. ``readable`` names what the user can give instead.
+    Call this if no installed extension reads it. ``readable`` names what else users can give.
     """
     if _NO_LINES.fullmatch(ending_of(path)) or _begins_as_markup_or_code(path):
         raise UsageError(
@@ -46,7 +46,7 @@ def check_is_text(path: Path, readable: str) -> None:
 
 
 def ending_of(path: Path) -> str:
-    """Return a file name's ending in lower case, after dropping a compression ending like '.gz'."""
+    """Return a file name's extension in lower case, ignoring a compression extension like '.gz'."""
     return (path.with_suffix("") if is_compressed(path) else path).suffix.lower()
 
 

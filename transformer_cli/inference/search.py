@@ -1,6 +1,6 @@
 """Greedy and beam search over token ids with torch, in batches of similar length on all cores.
 
-In greedy search, a row ends at EOS or at its maximum length. In beam search, ``has_ended`` in
+In greedy search, a sentence ends at EOS or at its maximum length. In beam search, ``has_ended`` in
 ``_beam`` defines when the beam of a sentence ends.
 """
 
@@ -51,7 +51,7 @@ class TorchEngine:
 
     @property
     def is_on_gpu(self) -> bool:
-        """Whether it computes on a GPU."""
+        """Whether the model is on a GPU."""
         return self.device.type != "cpu"
 
     @property
@@ -129,12 +129,12 @@ def search(
 
 
 Rank = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-"""A function that chooses elements of each row, and returns them and their columns, best first.
+"""A function that chooses next tokens; it returns their log-probabilities and ids, best first.
 
-Each row has the log-probabilities of next tokens. The second argument has each row's sentence.
+Its arguments are log-probabilities, with a row for each hypothesis, and each row's sentence index.
 """
 Narrow = Callable[[Tensor, Tensor, Tensor], object]
-"""A function that sets forbidden tokens to -inf, in place; see ``Constraint.of_batch``."""
+"""A function that sets forbidden log-probabilities to -inf; see ``Constraint.of_batch``."""
 
 # Number of logits computed at a time; on a CPU, they are still in its cache for top-k.
 _LOGITS_AT_A_TIME = {"cpu": 1 << 21, "cuda": 1 << 28, "mps": 1 << 25}
@@ -192,7 +192,7 @@ def likeliest(count: int) -> Rank:
 def top_k(
     x: Float[Tensor, "row column"], count: int
 ) -> tuple[Float[Tensor, "row count"], Int[Tensor, "row count"]]:
-    """Return the ``count`` greatest elements of each row, in descending order, and their columns.
+    """Return each row's ``count`` greatest elements, in descending order, and their column indices.
 
     torch.topk is slow on long rows. The top ``count`` elements are in the ``count`` groups with the
     greatest maxima (or in the remainder), so topk runs only on those.
@@ -336,7 +336,7 @@ def _iter_chosen(
 def cut_longest_first(
     order: np.ndarray, lengths: np.ndarray, batch_tokens: int
 ) -> Iterator[np.ndarray]:
-    """Cut ``order`` (longest first) into slices of at most ``batch_tokens``, padding included."""
+    """Cut ``order``, longest sentence first, into slices of at most ``batch_tokens``, padded."""
     while len(order):
         rows = max(1, batch_tokens // lengths[order[0]])
         yield order[:rows]

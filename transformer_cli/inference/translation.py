@@ -8,7 +8,7 @@ from transformer_cli.inference.engine import Hypothesis
 from transformer_cli.text.protocol import EncodedSource
 
 Pieces = tuple[Hypothesis, ...]
-"""One translation of a line, as ids: a hypothesis for each of the line's pieces."""
+"""One translation of a line, as ids: a hypothesis for each of ``EncodedLine.pieces``."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Translation:
         alignment: pairs (word of the line, word of ``text``), numbered from 0. White space
             separates words. Empty unless an extension aligns the words.
         tokens: number of tokens, including one EOS for each piece.
-        remark: a remark by a ``Reviser``.
+        remark: why a ``Reviser`` doubts or replaced the translation; empty if it did neither.
         pieces: the hypotheses of the pieces; empty for a line that is its own translation.
     """
 
@@ -60,7 +60,7 @@ def ignore(_: object) -> None:
 
 
 def never() -> bool:
-    """Return False: do not stop."""
+    """Return False, so that nothing is stopped; the default of ``Watcher.should_stop``."""
     return False
 
 
@@ -79,20 +79,20 @@ NOBODY = Watcher()
 
 
 class Notes:
-    """Notes about translations, line by line and as a summary; subclasses override the methods.
+    """A collector of findings about translations, such as lost terms; extensions add subclasses.
 
-    ``translate`` prints the summary; ``evaluate`` reports the facts, or the rows and remarks.
-    Notes are a context manager, which ``translate`` exits after the last translation or an error.
+    ``translate`` prints ``summary``; ``evaluate`` reports ``facts``, or ``rows`` and ``remarks``.
+    ``translate`` exits this context manager after the last translation or an error.
     """
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Save what was noted, but only if there was no exception."""
+        """Save the findings if a subclass does so, but only if there was no exception."""
 
     def look(self, number: int, src: str, found: Sequence[Translation]) -> Iterable[str]:
-        """Look at a line and its translations, best first; return messages to print at once."""
+        """Check a line and its translations, best first; return messages to print at once."""
         return ()
 
     def summary(self, lines: int) -> Iterator[str]:
@@ -101,7 +101,7 @@ class Notes:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Counts and scores for a JSON report."""
+        """Counts and scores for the JSON report of ``evaluate``."""
         return {}
 
     def rows(self) -> Iterator[tuple[str, str, str]]:
@@ -127,7 +127,7 @@ class Reviser:
         n_best: int | None,
         watcher: Watcher,
     ) -> list[list[Translation]]:
-        """Return the translations of each line, best first, some of them replaced.
+        """Return the translations of each line, best first, with replacements for some of them.
 
         Args:
             translator: the ``TextTranslator`` that found them; it can find and write others.

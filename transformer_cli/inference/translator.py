@@ -53,11 +53,11 @@ class TextTranslator(Generic[EngineT]):
         tokenizers: the run's tokenizers.
         config: the run's settings.
         decoding: the run's search settings, with the changes made by ``with_search``.
-        max_length: maximum number of tokens of any output; None: no such limit.
+        max_length: maximum number of tokens of any output; None means no such limit.
         checkpoint: SHA-256 of the checkpoint's manifest; empty for weights without a manifest.
         writes_unknown: whether the model may write unknown words.
-        sampler: draws translations; None: search for them.
-        revisers: revisers of translations, applied after those of the tokenizers.
+        sampler: draws translations at random; if None, the likeliest are searched for.
+        revisers: objects that correct translations, called after those of the tokenizers.
     """
 
     engine: EngineT
@@ -70,7 +70,7 @@ class TextTranslator(Generic[EngineT]):
     sampler: MakeSampler | None = None
     revisers: tuple[Reviser, ...] = ()
     n_best: ClassVar[int | None] = None
-    """How many scored translations of a line ``translate`` needs; None: one without a score."""
+    """How many scored translations ``translate`` needs of a line, or None for one unscored."""
 
     def with_search(
         self,
@@ -235,7 +235,7 @@ class TextTranslator(Generic[EngineT]):
         return EncodedLine(text, source, pieces)
 
     def is_copied(self, text: str) -> bool:
-        """Return whether a line is its own translation."""
+        """Return whether a line is its own translation; ``translate_lines`` says when."""
         if is_blank(text):
             return True
         return not (self.tokenizers.letterless or self.tokenizers.has_words(text))
@@ -301,7 +301,7 @@ class TextTranslator(Generic[EngineT]):
     def plan_search(
         self, pieces: Sequence[tuple[EncodedLine, int]], with_scores: bool
     ) -> tuple[list[int], SearchOptions]:
-        """Return the maximum number of output tokens for each piece, and the search options."""
+        """Return the maximum number of output tokens of each piece, and the search options."""
         unknown = () if self.writes_unknown else (UNK_ID,)
         options = SearchOptions(
             bos_id=BOS_ID,
@@ -317,13 +317,13 @@ class TextTranslator(Generic[EngineT]):
 
     @property
     def max_positions(self) -> int | None:
-        """The number of learned positions, BOS and EOS included; None: no such limit."""
+        """The number of learned positions, BOS and EOS included; None if they are sinusoidal."""
         model = self.config.model
         return model.max_positions if model.positions == "learned" else None
 
     @property
     def longest_source(self) -> int:
-        """The maximum number of tokens of a source that need not be split; EOS doesn't count."""
+        """The maximum number of tokens, without EOS, of a source line that is not split."""
         limit = self.max_positions
         return LONGEST_SOURCE if limit is None else min(LONGEST_SOURCE, limit - 1)
 

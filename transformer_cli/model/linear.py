@@ -21,7 +21,7 @@ from torch.nn import functional as F
 class FusedLinear:
     """Several linear layers with biases and a common input, computed as one GEMM.
 
-    It is not a module: the layers keep their parameters, so checkpoints do not depend on it.
+    It is not a module, so the layers keep their parameters, and checkpoints do not depend on it.
     """
 
     def __init__(self, *layers: nn.Linear) -> None:

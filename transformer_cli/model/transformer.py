@@ -26,7 +26,7 @@ TgtIds = Int[Tensor, "batch tgt"]
 Memory = Float[Tensor, "batch src d_model"]
 """The encoder's output."""
 SrcMask = Bool[Tensor, "batch 1 1 src"]
-"""True where attention to the memory is allowed: everywhere but at padding."""
+"""True where attention to the encoder's output is allowed, which is everywhere but at padding."""
 Hidden = Float[Tensor, "batch tgt d_model"]
 """The decoder's output at all target positions."""
 StepIds = Int[Tensor, "batch hypothesis"]
@@ -39,7 +39,7 @@ class Activation(NamedTuple):
 
     function: Callable[[Tensor], Tensor]
     gated: bool = False
-    """Whether it is applied to a gate, the output of a third matrix; see ``FeedForward``."""
+    """Whether it applies to a gate, which is the output of a third matrix; see ``FeedForward``."""
 
 
 # Exporters and other engines declare which of these they support, and refuse the others.
@@ -47,7 +47,7 @@ NORMS: dict[str, Callable[[int], nn.Module]] = {
     "layernorm": nn.LayerNorm,
     "rmsnorm": partial(nn.RMSNorm, eps=1e-5),  # LayerNorm's; the default depends on the dtype
 }
-"""The norm for each ``model.norm_kind``, as a function of the width."""
+"""For each ``model.norm_kind``, a function (width of its input) -> norm layer."""
 ACTIVATIONS = {
     "relu": Activation(F.relu),
     "gelu": Activation(F.gelu),
@@ -90,7 +90,7 @@ class Dropout(nn.Module):
 Mask = Bool[Tensor, "batch 1 #query key"]
 """True where a query may attend to a key."""
 Heads = tuple[Float[Tensor, "batch heads position d_head"], ...]
-"""Projections, split into heads."""
+"""Queries, keys or values after projection, split into attention heads."""
 
 
 class MultiHeadAttention(nn.Module):
@@ -295,9 +295,9 @@ class EncoderLayer(nn.Module):
 
 @dataclass
 class LayerCache:
-    """Key-value cache of one decoder layer.
+    """Cache of the keys and values of one decoder layer.
 
-    Keys and values of the memory are computed once per sentence, those of the target once for each
+    Those of the encoder's output are computed once per sentence, those of the target once for each
     hypothesis. They are never moved; ``DecoderState`` masks what a hypothesis may not attend to.
     """
 
@@ -317,7 +317,7 @@ class LayerCache:
     ]:
         """Store the keys and values of the next position; return all keys and all values so far.
 
-        There may be fewer hypotheses than places in the beam.
+        There may be fewer hypotheses than the beam size.
         """
         position, self.length = self.length, self.length + 1
         if position == self.keys.size(2):  # full: double the capacity
@@ -335,7 +335,7 @@ class LayerCache:
 
 
 class DecoderLayer(nn.Module):
-    """Causal self-attention, cross-attention over the memory, feed-forward."""
+    """Causal self-attention, cross-attention over the encoder's output, feed-forward."""
 
     _INITIAL_CAPACITY = 16
 
@@ -358,7 +358,7 @@ class DecoderLayer(nn.Module):
         return x
 
     def init_cache(self, memory: Memory, beam_size: int) -> LayerCache:
-        """Return the cache for the first step, with only the keys and values of the memory."""
+        """Return a cache for the first step, with only keys and values of the encoder's output."""
         keys, values = self.cross_attention.keys_values(memory)
         batch, heads, _, d_head = keys.shape
         shape = (batch, heads, self._INITIAL_CAPACITY, beam_size, d_head)
@@ -527,7 +527,7 @@ class Transformer(nn.Module):
         return self.decode(tgt_in, memory, src_mask)
 
     def encode(self, src: SrcIds) -> tuple[Memory, SrcMask]:
-        """Return the memory, and its mask, which is True where attention is allowed."""
+        """Return the encoder's output, and its mask, which is True where attention is allowed."""
         src_mask = (src != self.pad_id)[:, None, None, :]
         x = self.src_embedding(src)
         for layer in self.encoder:
@@ -586,7 +586,7 @@ class DecoderState:
     """State of a batch during step-by-step decoding.
 
     Beam search reorders hypotheses without moving their caches. For each hypothesis and position,
-    ``cache_indirection`` has the place in the beam where the token at that position was cached.
+    ``cache_indirection`` has the index in the beam where the token at that position was cached.
     """
 
     src_mask: SrcMask
@@ -596,7 +596,7 @@ class DecoderState:
     cache_indirection: Int[Tensor, "batch hypothesis position"] | None = None
 
     def extend(self, hypotheses: int) -> Bool[Tensor, "batch 1 hypothesis written"] | None:
-        """Add a position; return a mask of the keys that each hypothesis sees (None: all keys)."""
+        """Add a position; return a mask of the keys that each hypothesis sees, or None for all."""
         if self.beam_size == 1:
             return None
         places = torch.arange(self.beam_size, device=self.src_mask.device)
@@ -609,7 +609,7 @@ class DecoderState:
         return (self.cache_indirection[..., None] == places).flatten(2)[:, None]
 
     def reorder(self, parents: StepIds) -> None:
-        """Let the hypothesis at place i of the beam continue the one at place ``parents[:, i]``."""
+        """Let hypothesis i of each beam continue the earlier hypothesis ``parents[:, i]``."""
         if self.cache_indirection is not None:
             places = parents[..., None].expand(-1, -1, self.position)
             self.cache_indirection = self.cache_indirection.gather(1, places)

@@ -13,7 +13,7 @@ from transformer_cli.base.text_files import find_compressed_ending, open_text
 from transformer_cli.config.choices import DecodingErrors
 
 MAX_LINE_BYTES = 1 << 22
-"""Maximum length of a line. A file without line ends is not text, and may not fit into memory."""
+"""Maximum bytes of a line; a file without line ends is not text, and may not fit into memory."""
 _TAR_MAGICS = b"ustar\x0000", b"ustar  \x00"  # of POSIX and of GNU tar
 # Unicode calls Hangul fillers letters, but they are invisible.
 _LETTER_OR_NUMERAL = re.compile("[^\\W\\d_\u115f\u1160\u3164\uffa0]")
@@ -42,8 +42,8 @@ def has_letters(text: str) -> bool:
 def has_words(line: str) -> bool:
     """Return whether a line has letters outside of parts that are never translated, such as URLs.
 
-    Extensions find these parts with entries of the interface ``unchanged parts``. ``signs`` is a
-    pattern that lines without such parts seldom match; ``load`` names a function like this one.
+    Extensions find these parts with entries of the interface ``unchanged parts``: ``load`` names a
+    function like this one, which is only called for lines that match the pattern ``signs``.
     """
     return has_letters(line) and all(
         entry.load()(line) for signs, entry in _unchanged_parts() if signs.search(line)
@@ -99,7 +99,7 @@ def decode_lines(
 
 
 def without_byte_order_mark(first_line: bytes, name: str) -> bytes:
-    """Return a text file's first line without a byte order mark; raise CorpusError otherwise."""
+    """Return a file's first line without a byte order mark; raise CorpusError if it is not text."""
     first_line = first_line.removeprefix(codecs.BOM_UTF8)
     if ending := find_compressed_ending(first_line):
         raise CorpusError(

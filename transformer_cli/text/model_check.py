@@ -1,4 +1,4 @@
-"""Test models in a child process, because a damaged or hostile model can crash its process."""
+"""Test tokenizer models in child processes, because loading a damaged one may crash a process."""
 
 import hashlib
 import subprocess
@@ -49,11 +49,11 @@ def check_model(
 def find_fault(
     module: str, script: Path | None, model: bytes, sums: Mapping[str, str]
 ) -> str | None:
-    """Return what is wrong with a model, or None; the user's cache remembers the good models.
+    """Return what is wrong with a model, or None; the user's cache lists models without faults.
 
     ``module`` is the library that reads the model. ``script`` has a function ``use(model, texts)``
-    that uses each part of the model; None means a SentencePiece model. ``model`` has the bytes of
-    the model, or of its path. ``sums`` has the SHA-256 of each of the model's files.
+    that uses each part of the model; None means a SentencePiece model. ``model`` has the bytes that
+    the script gets: the model or its path. ``sums`` has the SHA-256 of each of the model's files.
     """
     # The cache helps: a test takes longer than everything else before the first translation.
     tried_of = {"by": __version__, module: import_module(module).__version__, **sums}

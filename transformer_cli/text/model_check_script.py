@@ -1,9 +1,8 @@
 """The script that model_check.py runs in a child process, to test a model from standard input.
 
-It tests a SentencePiece model or, if an argument names another script, calls that script's ``use``.
-
-The libraries do not validate a model's tables, and a bad table can crash the process that uses it.
-To start fast, the script imports only the model's library, not this package.
+It tests a SentencePiece model. If an argument names another script, that script's function ``use``
+tests the model instead. The libraries do not validate a model's tables, and a bad table can crash
+the process that uses it. To start fast, the script imports only the model's library.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""The interfaces of one side's tokenizer, of both sides' tokenizers together, and of codecs."""
+"""Interfaces: a language's tokenizer, those of both languages, and codecs for reserved ids."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from transformer_cli.text.lines import has_words
 
 UNK_ID, BOS_ID, EOS_ID, PAD_ID = 0, 1, 2, 3
 SPECIALS = ("<unk>", "<BOS>", "<EOS>", "<PAD>")
-"""The tokens with these ids: an unknown word, the start and end of a sentence, and padding."""
+"""The tokens with ids 0 to 3: an unknown word, the start and end of a sentence, and padding."""
 
 
 class Tokenizer(Protocol):
@@ -23,21 +23,21 @@ class Tokenizer(Protocol):
     is_word_level: bool = False
     """Whether every token is a whole word, so that a word may be unknown and need replacing."""
     source_ids: Sequence[int] = ()
-    """Reserved ids that occur in sources but never in translations, for example ids of tags."""
+    """The ``reserved_ids`` that occur in sources but never in translations, for example tags."""
 
     @property
     def text_size(self) -> int:
-        """The number of vocabulary entries, not counting reserved ids, which come last."""
+        """The number of vocabulary entries, not counting ``reserved_ids``, which come last."""
         return self.size
 
     @property
     def reserved_ids(self) -> dict[str, Any]:
-        """The reserved ids, which follow the ids of text, keyed by purpose, for example 'tags'."""
+        """The ids that codecs add after those of text, keyed by their purpose, e.g. 'tags'."""
         return {}
 
     @property
     def sentencepiece_model(self) -> bytes | None:
-        """The bytes of a SentencePiece model that splits text into the same tokens, or None."""
+        """The bytes of a SentencePiece model that splits text the same way; None if none does."""
         return None
 
     def encode(self, line: str) -> list[int]:
@@ -47,7 +47,7 @@ class Tokenizer(Protocol):
         """Return the text that ids stand for, on one line; skip BOS, EOS and PAD."""
 
     def token(self, number: int) -> str:
-        """Return an id's token for display, with '▁' for a space before it; ids may share a token.
+        """Return an id's token for display, with '▁' for a space before it; two ids may share one.
 
         The spelling is the same for all subword tokenizers, whatever their files use: WordPiece's
         '##en' becomes 'en', and its 'Hund' becomes '▁Hund'. Word-level tokenizers use no '▁'.
@@ -60,7 +60,7 @@ class Tokenizer(Protocol):
     def filled_tokens(self, ids: Sequence[int], values: Sequence[str]) -> list[str]:
         """Return the tokens of ids, with ``EncodedSource.values`` as the tokens of slots.
 
-        A slot is a reserved id that stands for a text. The tokens of other reserved ids are empty.
+        A slot, a reserved id, stands for a text like '%s'. Tokens of other reserved ids are empty.
         """
         return [self.token(number) for number in ids]
 
@@ -75,7 +75,7 @@ class Tokenizer(Protocol):
 
 @dataclass(frozen=True)
 class StreamedLines:
-    """Lines of text; each iteration reads them again from the start."""
+    """Lines of text that are not kept in memory: each iteration reads them again."""
 
     read: Callable[[], Iterator[str]]
     count: int
@@ -93,22 +93,22 @@ Lines = Sequence[str] | StreamedLines
 
 @dataclass(frozen=True)
 class EncodedSource:
-    """A source line as ids."""
+    """A source line as token ids, with the texts that some of the ids stand for."""
 
     line: str
     ids: list[int]
     values: tuple[str, ...] = ()
     """The texts that the line's slots (reserved ids) stand for, in the order of the slots."""
     start: tuple[int, ...] = ()
-    """Ids to put before the line, or before each piece of a line that must be split."""
+    """Ids to put before the line, e.g. a tag's; if the line is split, before each piece of it."""
 
 
 @dataclass(frozen=True)
 class Tokenizers:
-    """The tokenizers of both sides, which encode and decode lines; both may be the same object.
+    """The tokenizers of the source and target languages; both may be the same object.
 
-    This class uses only the ids of the tokenizers. Subclasses in extensions may reserve more ids,
-    after the ids of text, and give them a meaning; see ``CodecKind``.
+    This class uses only ids of text. Subclasses in extensions may reserve more ids, after those of
+    text, and give them a meaning; see ``CodecKind``.
 
     For ``letterless`` and ``copied``, see ``TextStats``.
     """
@@ -120,7 +120,7 @@ class Tokenizers:
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """Settings, e.g. the tag, that affect translations but are not in the tokenizers' files."""
+        """Settings, e.g. a source tag, that affect translations but are not in tokenizer.json."""
         return {}
 
     def encode_pairs(
@@ -131,7 +131,7 @@ class Tokenizers:
 
     @property
     def reserved(self) -> dict[str, tuple[str, str]]:
-        """For each use of reserved ids: the setting that adds them, and how to avoid them."""
+        """For each purpose of reserved ids, (setting that adds them, how to train without them)."""
         return {}
 
     def tagged(self, tag: str) -> "Tokenizers":
@@ -140,7 +140,7 @@ class Tokenizers:
         raise UsageError(f"no tag '{tag}'; {problem}")
 
     def encode_source(self, line: str) -> EncodedSource:
-        """Return the ids of a line to translate."""
+        """Return a line to translate as ids, with what ``EncodedSource`` adds to them."""
         return EncodedSource(line, self.src.encode(line))
 
     def encode_prefix(self, prefix: str, source: EncodedSource) -> list[int]:
@@ -148,7 +148,7 @@ class Tokenizers:
         return self.tgt.encode(prefix)
 
     def source_tokens(self, source: EncodedSource, ids: Sequence[int]) -> list[str]:
-        """Return the tokens of a source, given its ids, including ``EncodedSource.start``.
+        """Return the tokens of a source, given its ids, which include ``EncodedSource.start``.
 
         Whole words are spelled as in the line. Tokens that stand for no text are empty.
         """
@@ -160,34 +160,34 @@ class Tokenizers:
 
     @property
     def revisers(self) -> tuple[Any, ...]:
-        """The revisers of translations; see ``Reviser`` in inference/translation.py."""
+        """Objects that correct translations; see ``Reviser`` in inference/translation.py."""
         return ()
 
     def count_losses(self, src: str, tgt: str) -> tuple[int, ...]:
-        """For each kind of part, return how many of the parts of ``src`` are lost in ``tgt``."""
+        """Return numbers for what ``tgt`` has lost, e.g. one for placeholders and one for terms."""
         return ()
 
 
 class CodecKind(Protocol):
-    """A kind of codec: it gives a meaning to reserved ids. Extensions provide it as ``codec``.
+    """A codec gives a meaning to ids that it reserves, e.g. for tags. Extensions add codecs.
 
-    All that a codec needs to know is in its record, which is plain data in tokenizer.json.
+    All that a codec needs to know is in its record, a dict that tokenizer.json contains.
     """
 
     def describe(self, config: Config) -> dict[str, Any]:
         """Return this codec's record for a config; empty if the config does not need the codec."""
 
     def searches_again(self, config: Config) -> bool:
-        """Return whether translations may lose parts and therefore need a second search."""
+        """Return whether translations that lost e.g. a placeholder are searched for again."""
 
     def check(self, record: Any) -> None:
         """Raise ValueError if ``record`` is not valid."""
 
     def check_reuse(self, record: dict[str, Any], wanted: dict[str, Any]) -> None:
-        """Raise ValueError if ``record`` lacks anything in ``wanted``, as tokenizers can't grow."""
+        """Raise ValueError if ``record`` lacks anything in ``wanted``: vocabularies cannot grow."""
 
     def text_to_learn(self, record: dict[str, Any], src: Lines, tgt: Lines) -> tuple[Lines, Lines]:
-        """Return both sides of a text, without the parts that reserved ids will stand for."""
+        """Return source and target lines, without the texts that reserved ids will stand for."""
 
     def open(self, tokenizers: Tokenizers, record: dict[str, Any]) -> Tokenizers:
         """Return a copy of ``tokenizers`` with the reserved ids that ``record`` describes."""

@@ -85,7 +85,7 @@ def open_model(model: bytes, source: Path, advice: str) -> Any:
 
 
 class Manifest(TokenizerManifest):
-    """The manifest of SentencePiece models."""
+    """The content of tokenizer.json for SentencePiece models."""
 
     kind: Literal["sentencepiece"] = "sentencepiece"
     suffix = "model"
@@ -235,7 +235,7 @@ def _varint(number: int) -> bytes:
 
 
 def _explain(reason: str, vocab_size: int, label: str) -> ConfigError | TokenizerError:
-    """Return an error that says why SentencePiece cannot learn and, if known, which size works."""
+    """Return an error that says why learning failed and, if known, what vocabulary size works."""
     if _NO_TEXT in reason:
         return ConfigError(
             f"data: the {label} has no text that SentencePiece can use; give text to learn from"

@@ -1,7 +1,7 @@
-"""Directories of tokenizers: the manifest, tokenizer.json, and how to learn, copy and load them.
+"""Learn, copy and load a run's tokenizers. Their directory has a manifest, tokenizer.json.
 
-Each kind of tokenizer has a subclass of ``TokenizerManifest``. The kinds words and sentencepiece
-are built in; extensions provide more kinds, as ``tokenizer``.
+Each ``tokenizer.kind`` has a subclass of ``TokenizerManifest``. The kinds words and sentencepiece
+are built in; extensions add more kinds with entries for the interface ``tokenizer``.
 """
 
 import hashlib
@@ -34,13 +34,13 @@ _TRAITS = ("letterless", "copied")
 MOST_LINES = 1_000_000
 MAX_TOKENIZER_BYTES = 1 << 28  # of a vocabulary or model: many times the size of the largest ones
 
-Side = Literal["src", "tgt", "joint"]
+Side = Literal["src", "tgt", "joint"]  # the source, the target, or both together
 # Manifests may come from strangers, so no files with other names are read or copied.
 FileName = Annotated[str, Field(pattern=r"^(src|tgt|joint)(\.[a-z]+)+$")]
 
 
 def find_codec(name: str) -> CodecKind:
-    """Return the codec with this name; raise ValueError if no extension provides it."""
+    """Return the ``CodecKind`` with this name; raise ValueError if no extension adds it."""
     entry = registry.find("codec", name)
     if entry is None:
         raise ValueError(registry.describe_missing("codec", name))
@@ -49,7 +49,7 @@ def find_codec(name: str) -> CodecKind:
 
 
 def describe_codecs(config: Config) -> dict[str, Any]:
-    """Return the records of the codecs that a config needs, keyed by codec name."""
+    """Return the ``CodecKind.describe`` records that a config needs, keyed by codec name."""
     # Only settings of extensions need codecs.
     names = sorted(registry.entries("codec")) if find_owners(config) else []
     found = {name: find_codec(name).describe(config) for name in names}
@@ -63,12 +63,12 @@ def _check_codecs(records: dict[str, Any]) -> dict[str, Any]:
 
 
 class TokenizerManifest(BaseModel):
-    """The manifest, with the keys that all kinds share; subclasses add ``kind`` and other keys."""
+    """The content of tokenizer.json: the keys of all kinds. Subclasses add ``kind`` and more."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     suffix: ClassVar[str]
-    """The ending of file names; there is one file for each side, or one joint file."""
+    """The file extension of the source file and the target file, or of the one joint file."""
 
     format: Literal[1] = 1
     lowercase: bool
@@ -76,28 +76,28 @@ class TokenizerManifest(BaseModel):
     """SHA-256 of the training text that the tokenizers were learned from or are used with."""
     sha256: dict[FileName, str]
     codecs: Annotated[dict[str, Any], AfterValidator(_check_codecs)] = {}
-    """The records of codecs, keyed by codec name; see ``CodecKind``."""
-    letterless: bool = False  # traits of the training text, like ``copied``; see ``TextStats``
+    """What ``CodecKind.describe`` returned for each codec, keyed by codec name."""
+    letterless: bool = False  # describes the training text, like ``copied``; see ``TextStats``
     copied: bool = False
 
     @classmethod
     @abstractmethod
     def learn(cls, config: Any, text: "TrainingText", directory: Path) -> Self:
-        """Learn tokenizers with the settings of this kind; return the manifest, without saving it.
+        """Learn tokenizers with the settings ``config``; return their manifest, without saving it.
 
         The files are written into ``directory``, which must exist.
         """
 
     @abstractmethod
     def open(self, data: bytes, path: Path, side: Side) -> Tokenizer:
-        """Return a side's tokenizer, made from ``data``, the bytes of its file ``path``."""
+        """Return the tokenizer of ``side``, made from ``data``, the bytes of its file ``path``."""
 
     def is_made_by(self, config: Any) -> bool:
         """Return whether making these tokenizers again with ``config`` would change nothing."""
         return True
 
     def save(self, directory: Path) -> None:
-        """Write tokenizer.json; do this last, so that any directory with this file is complete."""
+        """Write tokenizer.json; call this last, so that a directory with this file is complete."""
         empty = {key for key in ("codecs", *_TRAITS) if not getattr(self, key)}
         text = self.model_dump_json(indent=2, exclude=empty)
         write_text(directory / MANIFEST_NAME, f"{text}\n")
@@ -113,7 +113,7 @@ class TokenizerManifest(BaseModel):
         return data
 
     def load(self, directory: Path) -> Tokenizers:
-        """Check the files of a directory and load its tokenizers, without their codecs."""
+        """Check the SHA-256 of a directory's files and load its tokenizers, without any codecs."""
         is_joint = self.file_name("joint") in self.sha256
         sides: list[Side] = ["joint"] if is_joint else ["src", "tgt"]
         paths = [directory / self.file_name(side) for side in sides]
@@ -125,7 +125,7 @@ class TokenizerManifest(BaseModel):
 
     @classmethod
     def file_name(cls, side: Side) -> str:
-        """Return the name of a side's file in a tokenizer's directory."""
+        """Return the name of the file that has the vocabulary or model of ``side``."""
         return f"{side}.{cls.suffix}"
 
     @classmethod
@@ -137,9 +137,9 @@ class TokenizerManifest(BaseModel):
         text_sha256: str,
         **more: Any,
     ) -> Self:
-        """Write each side's model into ``directory``; return the manifest, without saving it.
+        """Write vocabularies or models into ``directory``; return the manifest, without saving it.
 
-        ``more`` has the manifest's other keys.
+        ``models`` has the bytes of each file. ``more`` has the manifest's other keys.
         """
         sums = {}
         for side, data in models:
@@ -165,7 +165,7 @@ def read_file(path: Path, advice: str = _RESTORE) -> bytes:
 class TrainingText:
     """The text to learn tokenizers from, with its SHA-256 and its language codes such as 'de'.
 
-    ``traits`` has the values of the manifest's keys ``letterless`` and ``copied``.
+    ``traits`` has ``letterless`` and ``copied`` for tokenizer.json, described in ``TextStats``.
     """
 
     src_lang: str
@@ -176,7 +176,7 @@ class TrainingText:
     traits: Mapping[str, bool] = field(default_factory=dict)
 
     def sample(self, size: int) -> "TrainingText":
-        """Return at most ``size`` of the pairs, evenly spaced."""
+        """Return this text with at most ``size`` of its pairs of lines, evenly spaced."""
         count = len(self.src)
         if count <= size:
             return self
@@ -187,7 +187,7 @@ class TrainingText:
         return replace(self, src=src, tgt=tgt)
 
     def sides(self, joint: bool) -> list[tuple[Side, Lines, str]]:
-        """Return both sides to learn from, or one joint side, each with a label for messages."""
+        """Return (side, lines, label for messages) of source and target, or of both joined."""
         if joint:
             both = StreamedLines(lambda: chain(self.src, self.tgt), len(self.src) + len(self.tgt))
             return [("joint", both, "training text")]
@@ -200,9 +200,9 @@ def learn_tokenizers(
     directory: Path,
     codecs: Mapping[str, Any] = MappingProxyType({}),
 ) -> Tokenizers:
-    """Learn the tokenizers of both sides and write their files into an existing directory.
+    """Learn source and target tokenizers and write their files into an existing directory.
 
-    ``codecs`` has the records of the codecs to use, as returned by ``describe_codecs``.
+    ``codecs`` has the records of the codecs to use; see ``describe_codecs``.
     """
     is_counted = config.kind == "words"  # it counts the words of the whole text
     if not is_counted:
@@ -230,8 +230,8 @@ def copy_tokenizers(
 ) -> Tokenizers:
     """Copy the tokenizers in ``source`` into ``directory``, to use them with another training text.
 
-    ``codecs`` has the records that the copy must support; see ``describe_codecs``. ``traits`` are
-    the traits of the new text (see ``TrainingText``); None keeps those in ``source``.
+    ``codecs`` has the records that the copy must support; see ``describe_codecs``. ``traits``
+    describes the new text (see ``TrainingText``); None keeps the values in ``source``.
     """
     manifest = load_manifest(source)
     for name, wanted in codecs.items():
@@ -248,7 +248,7 @@ def copy_tokenizers(
 
 
 def find_kind(kind: str) -> type[TokenizerManifest]:
-    """Return the manifest class of a kind of tokenizer; raise ValueError if nothing provides it."""
+    """Return the manifest class for a ``tokenizer.kind``; raise ValueError if it is unknown."""
     if not isinstance(kind, str):  # a file may have any value
         raise ValueError("expected the name of a kind of tokenizer")
     if kind in _KINDS:
@@ -282,7 +282,7 @@ def load_manifest(directory: Path) -> TokenizerManifest:
 
 
 def load_tokenizers(directory: Path) -> Tokenizers:
-    """Load the tokenizers that ``learn_tokenizers`` wrote; ``directory`` has all files needed."""
+    """Load the tokenizers that ``learn_tokenizers`` wrote into ``directory``, with their codecs."""
     manifest = load_manifest(directory)
     tokenizers = manifest.load(directory)
     for name, record in sorted(manifest.codecs.items()):

@@ -1,4 +1,4 @@
-"""Word tokenizers: spaCy's rules split lines into words, and each side has a vocabulary file."""
+"""Word tokenizers: spaCy's rules split lines into words; each language has a vocabulary file."""
 
 import re
 import unicodedata
@@ -185,10 +185,10 @@ class SpacyWords:
         return text.replace(_INNER_SPACE, " ")
 
     def _find_inner_gaps(self, words: Sequence[str]) -> set[int]:
-        """Return the gaps (gap n is before word n) where the rules probably split one written word.
+        """Return each n for which words n - 1 and n are probably parts of one written word.
 
-        A gap only counts if the rules would split the joined parts there again. Gaps in "can not"
-        and " - " count too, which is wrong, but those in "cannot" and "T-shirt" are more frequent.
+        They count only if the rules would split the joined words there again. "can not" and " - "
+        count, too, which is wrong, but "cannot" and "T-shirt" are more frequent.
         """
         # An unknown word can have hyphens and endings like any other word.
         words = ["x" if word == SPECIALS[UNK_ID] else word for word in words]
@@ -220,7 +220,7 @@ def _create_pipeline(language: str) -> "Language":
 
 
 class WordsSide(BaseModel):
-    """The languages whose rules split and join one side's words; see ``SpacyWords``."""
+    """The languages whose rules split and join source or target words; see ``SpacyWords``."""
 
     model_config = ConfigDict(strict=True)
 
@@ -229,7 +229,7 @@ class WordsSide(BaseModel):
 
 
 class Manifest(TokenizerManifest):
-    """The manifest of word tokenizers."""
+    """The content of tokenizer.json for word tokenizers."""
 
     kind: Literal["words"] = "words"
     suffix = "vocab.txt"
@@ -271,7 +271,7 @@ _OPENING_PUNCTUATION = frozenset("([{¿¡")
 
 
 def _may_be_one_word(before: str, word: str) -> bool:
-    """Return whether two parts look like one word: "do" + "n't", "man" + "'s", "l'" + "homme"."""
+    """Return whether two tokens look like one word: "do" "n't", "man" "'s", or "l'" "homme"."""
     if word[0].isalpha():
         return before[-1].isalpha() or (before[-1] in _APOSTROPHES and len(before) > 1)
     return word[0] in _APOSTROPHES and word[1:].isalpha() and _is_of_word(before[-1])
@@ -283,7 +283,7 @@ def _is_of_word(character: str) -> bool:
 
 
 def _is_unit_of_money(words: Sequence[str], place: int) -> bool:
-    """Return whether this is a currency sign after a number: "3,50 €"; sacremoses expects "$3"."""
+    """Return whether a word is a currency sign after a number ("3,50 €"), not before ("$3")."""
     sign = words[place]
     if len(sign) != 1 or unicodedata.category(sign) != "Sc" or not words[place - 1][-1].isdigit():
         return False
@@ -291,7 +291,7 @@ def _is_unit_of_money(words: Sequence[str], place: int) -> bool:
 
 
 def _find_quote_gaps(words: Sequence[str], language: str) -> set[int]:
-    """Return the gaps where no space belongs: just inside quotation marks, before apostrophes."""
+    """Return each n for which a quotation mark or apostrophe forbids a space before word n."""
     opened: list[int] = []
     paired: set[int] = set()
     gaps: set[int] = set()

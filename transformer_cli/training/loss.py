@@ -1,6 +1,6 @@
 """The loss and its gradients, for a batch and for a whole optimizer step.
 
-The loss is label-smoothed cross-entropy in closed form, exactly as the paper's authors define it.
+The loss is label-smoothed cross-entropy in closed form, as in "Attention Is All You Need" (2017).
 Optionally, the divergence between two forward passes over a batch is added (R-Drop). The ranks
 divide a step's batches among them; a single process splits batches that do not fit into memory.
 """
@@ -210,7 +210,7 @@ def _target_entropy(smoothing: float, tgt_size: int) -> float:
 
 
 class GradientAccumulator:
-    """An accumulator of a step's gradients in the model's parameters, equal on all ranks."""
+    """An object that sums a step's gradients in the model's parameters, equally on all ranks."""
 
     def __init__(
         self,
@@ -235,8 +235,8 @@ class GradientAccumulator:
         ``tgt_tokens`` in this step. At the end of an epoch, a rank may have no batch.
 
         If memory runs out, each batch is split into twice as many micro-batches from then on. This
-        changes only what dropout draws. With several ranks it is impossible, because the others
-        are already waiting for this rank's gradients.
+        changes only what dropout draws. With several ranks no batch can be split then, because the
+        others are already waiting for this rank's gradients.
         """
         while True:
             try:

@@ -1,4 +1,4 @@
-"""The update of the weights, and a registry of optimizers.
+"""The update of the weights, and the optimizers that ``training.optimizer`` can name.
 
 Every optimizer gets gradient clipping, an average of the weights, and skipping of non-finite steps.
 """
@@ -25,7 +25,7 @@ class OptimizerKind(NamedTuple):
     state: tuple[str, ...]
     """The names, in torch and in checkpoints, of the tensors that it keeps for each weight."""
     updates: Callable[[str, Tensor], bool] = lambda name, weight: True
-    """A function (name, weight) -> whether it updates this weight; Adam updates the others."""
+    """A function (name, weight) -> whether to update this weight; Adam updates the others."""
 
 
 def _build_adam(weights: list[nn.Parameter], config: TrainingConfig) -> torch.optim.Optimizer:
@@ -85,8 +85,8 @@ class Optimizer:
     """An optimizer that updates the weights from gradients, and then the average of the weights.
 
     ``eval_model`` holds the average; without an average, it is the model itself. This class has a
-    moving average (``ema_decay``); extensions may provide subclasses with other averages, as
-    ``average``. Frozen weights have no gradient and no state, and are their own average.
+    moving average (``ema_decay``); extensions may add subclasses with other averages as
+    ``average`` entries. Frozen weights have no gradient and no state, and are their own average.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Optimizer:
                 self._parts.append(_Part(kind, kind.build([*own.values()], config), own))
 
     def prepare(self) -> None:
-        """Allocate the state now, so that any later lack of memory is due to a batch."""
+        """Allocate the optimizer state now, so that a later lack of memory is due to a batch."""
         for kind, optimizer, weights in self._parts:
             for weight in weights.values():
                 if weight not in optimizer.state:
@@ -161,7 +161,7 @@ class Optimizer:
         """Bring the average up to date before it is read; in this class, each step does that."""
 
     def state(self) -> dict[str, Tensor]:
-        """Return the state tensors, keyed by kind and weight, for example 'exp_avg.WEIGHT'.
+        """Return the state tensors, keyed by tensor and weight name, for example 'exp_avg.WEIGHT'.
 
         If checkpoints have averaged weights, the state also has the trained weights.
         """

@@ -60,12 +60,12 @@ from transformer_cli.text.protocol import PAD_ID, Tokenizers
 from transformer_cli.training.trainer import Trainer
 
 _CHANGES = ("words", "subwords", "rows")
-"""The kinds of changes that augmentations make, in the order in which they are applied."""
+"""Augmentations change words, subwords or rows (whole pairs of sentences), in this order."""
 
 
 @dataclass(frozen=True)
 class TrainRequest:
-    """What to train, and where."""
+    """What to train, in which run directory, and how to read the text."""
 
     config: Config
     run: RunDirectory
@@ -103,7 +103,7 @@ class PreparedData:
 
 @contextmanager
 def open_data(request: TrainRequest, ranks: Ranks) -> Iterator[PreparedData]:
-    """Yield the prepared data; the main process holds the run's lock inside the block."""
+    """Prepare and yield a run's data; the main process holds the run's lock inside the block."""
     with ExitStack() as stack:
         run, data = request.run, None
         if ranks.is_main:
@@ -115,7 +115,7 @@ def open_data(request: TrainRequest, ranks: Ranks) -> Iterator[PreparedData]:
 
 
 def _prepare(request: TrainRequest, stack: ExitStack) -> tuple[RunDirectory, PreparedData]:
-    """Begin the run (for a dry run, a trial that ends with ``stack``); prepare its missing data."""
+    """Begin the run, or a temporary one for a dry run, inside ``stack``; prepare missing data."""
     config, run = request.config, request.run
     check_init(config, run, request.overwrite)
     is_kept = open_kind(config.data).keeps_text
@@ -166,7 +166,7 @@ def prepare_text(data: DataConfig, run: RunDirectory, executor: Executor | None 
 
 
 class ExperimentCheck(Protocol):
-    """A check of an experiment's text. Any method may reject the text with a CorpusError."""
+    """A check of the texts to train and score on; its methods may reject a text (CorpusError)."""
 
     notes: list[str]
     """Warnings of one line each, which start with the name of a split and a colon."""
@@ -175,11 +175,11 @@ class ExperimentCheck(Protocol):
         """Check the validation and test splits."""
 
     def conclude(self, text_sha256: str, is_known: bool, executor: Executor) -> None:
-        """Check the training text, using ``executor``; ``is_known``: it was checked before."""
+        """Check the training text, using ``executor``; ``is_known`` if it was checked before."""
 
 
 def check_texts(request: TrainRequest, run: RunDirectory, executor: Executor) -> Texts:
-    """Read an experiment's texts, some of which ``run`` may keep, and let extensions check them.
+    """Read the texts, some of which ``run`` may have copies of, and let extensions check them.
 
     An extension adds a check with an entry for the interface ``text_check``; ``load`` names a
     function that returns an ``ExperimentCheck``. Its arguments are the data settings, the directory
@@ -213,7 +213,7 @@ def check_texts(request: TrainRequest, run: RunDirectory, executor: Executor) ->
 
 
 def read_val(data: DataConfig, train: StreamedText, place: Path | None = None) -> Texts:
-    """Read the validation split (for ``place``, see ``load_split``); return it with ``train``."""
+    """Read the validation split; return it with ``train``. For ``place``, see ``load_split``."""
     val, blank_in_val = without_blank_pairs(load_split(data, "val", place))
     for name, pairs in (("train", len(train)), ("val", len(val))):
         if not pairs:
@@ -227,7 +227,7 @@ def read_val(data: DataConfig, train: StreamedText, place: Path | None = None) -
 def prepare_data(
     config: Config, texts: Texts, run: RunDirectory, executor: Executor | None = None
 ) -> PreparedData:
-    """Learn or copy tokenizers and encode the text, unless the run has both; always encode val."""
+    """Learn or copy the run's tokenizers and encode its text; reuse what the run already has."""
     tokenizers = _prepare_tokenizers(config, run, texts.train)
     try:
         _encode(texts.train, run, tokenizers, executor or SerialExecutor())
@@ -240,7 +240,7 @@ def prepare_data(
 def _encode(
     text: StreamedText, run: RunDirectory, tokenizers: Tokenizers, executor: Executor
 ) -> None:
-    """Encode the training text, unless the run has it."""
+    """Encode the training text, unless the run has its token ids."""
     expected = (text.stats.text_sha256, tokenizer.fingerprint(run.tokenizer))
     if (store := open_store(run.encoded, *expected)) is not None:
         store_artifact(run.encoded).update(store.record, stats=text.stats)
@@ -253,7 +253,7 @@ def _encode(
 
 
 def open_prepared_data(config: Config, run: RunDirectory) -> PreparedData:
-    """Open prepared data without a lock, without writing, and without reading all of it."""
+    """Open a run's prepared data without a lock, without writing, and without reading it all."""
     place, stats = run.text_place, read_stats(run.encoded)
     if stats is None or not run.tokenizer.is_dir():
         raise _no_data(run)
@@ -263,7 +263,7 @@ def open_prepared_data(config: Config, run: RunDirectory) -> PreparedData:
 
 
 def _open(config: Config, run: RunDirectory, texts: Texts, tokenizers: Tokenizers) -> PreparedData:
-    """Open a run's encoded text, encode val, and choose the pairs to train on."""
+    """Open the encoded training text, choose pairs to train on, and encode the validation split."""
     place, stats = run.text_place, texts.train.stats
     if tokenizer.load_manifest(run.tokenizer).learned_from != stats.text_sha256:
         raise _no_data(run)
@@ -330,7 +330,7 @@ def _can_reuse_tokenizers(config: Config, run: RunDirectory, text_sha256: str) -
 def build_augmentation(
     config: Config, tokenizers: Tokenizers, store: EncodedStore
 ) -> Augmentation | None:
-    """Return the function that changes batches differently in each epoch; None if there is none."""
+    """Return the function that changes batches in each epoch, or None if no setting asks for it."""
     # Only settings of extensions can ask for an augmentation.
     entries = registry.entries("augmentation").values() if find_owners(config) else ()
     found = [change for entry in entries for change in entry.load()(config, tokenizers, store)]

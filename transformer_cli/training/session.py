@@ -34,7 +34,7 @@ LOG_EVERY = 50  # optimizer steps between two training records
 
 
 class Validation(NamedTuple):
-    """Metrics of the model on the validation split."""
+    """The loss, scores and sample translations of the model on the validation split."""
 
     loss: float  # mean negative log-likelihood of a target token
     scores: Mapping[str, float]  # scores of greedy translations, by the name of the metric
@@ -67,14 +67,14 @@ class Validator(Protocol):
 
 
 class Observer:
-    """An observer of training; manifest entry: ``provides["observer"] = {NAME: {"load": CLASS}}``.
+    """An object that is called during training; extensions add subclasses as ``observer`` entries.
 
     Once a session has begun, only the main process calls it. If it then raises an error, the
     program prints a warning and stops calling it, but training goes on.
     """
 
     writes = ""
-    """The file or directory that it writes in the run directory; the warning names this path."""
+    """The file or directory that it writes in the run directory; warnings name this path."""
 
     def check(
         self, config: Config, vocab_sizes: tuple[int, int] | None, device: device, ranks: Ranks
@@ -215,7 +215,7 @@ class Session:
         return every is not None and self.trainer.step % every == 0
 
     def _validate(self, should_stop: ShouldStop) -> None:
-        """Validate the saved step and save the result, unless a stop is requested meanwhile."""
+        """Validate the model after a saved step and save the result, unless asked to stop."""
         validation = self.validate(should_stop)
         self.stopped = validation is None
         if validation is None:

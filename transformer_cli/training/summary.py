@@ -1,4 +1,4 @@
-"""The summary before training, and the table about both sides that ``vocab`` prints."""
+"""The summary before training, and the table about both languages that ``vocab`` prints."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ Row = tuple[str, str]  # a label and a text; a row with an empty label continues
 
 @dataclass(frozen=True)
 class PlannedTraining:
-    """Training that is about to begin."""
+    """Training that is about to begin, as the summary and the observers see it."""
 
     request: TrainRequest
     data: PreparedData
@@ -44,7 +44,7 @@ class PlannedTraining:
 
 
 def summarize_training(planned: PlannedTraining) -> Iterator[Row]:
-    """Yield the summary, which ends with the rows of observers and the run directory."""
+    """Yield rows of the summary, which ends with those of observers and the run directory."""
     config, trainer = planned.config, planned.trainer
     yield from _summarize_data(planned)
     yield from _summarize_model(config, planned.data, trainer)
@@ -120,7 +120,7 @@ def _list_changes(planned: PlannedTraining, previous: Config) -> Iterator[Row]:
 
 
 def summarize_sides(config: Config, prepared: PreparedData) -> Iterator[tuple[str, str, str]]:
-    """Yield the rows of a table about each side's vocabulary and tokens."""
+    """Yield the rows of a table about source and target vocabularies and tokens."""
     train, val = prepared.train, prepared.val
     yield "", f"source ({config.data.src_lang})", f"target ({config.data.tgt_lang})"
     src_size, tgt_size = prepared.vocab_sizes

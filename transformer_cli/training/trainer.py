@@ -51,7 +51,7 @@ class StepResult(Update):
 
 
 class Trainer:
-    """A trainer of a model, one optimizer step at a time.
+    """An object that trains a model, one optimizer step at a time.
 
     Batches and dropout depend only on the seed, step, epoch and batch index, so a resumed run ends
     exactly like an uninterrupted one. A step on two ranks equals a step on one rank with twice the
@@ -82,7 +82,7 @@ class Trainer:
         self._gradients = GradientAccumulator(model, self.config, precision, config.seed, ranks)
         self.step = self.epoch = self.batch = self.skipped = 0
         self.window = [0.0, 0.0, 0.0]
-        """Sums of both losses and of the numbers of target tokens, since the last record."""
+        """Sums of loss, NLL and target tokens since the last training record in metrics.jsonl."""
         self.epochs = EpochBatches(pairs, self.config.batch_tokens, config.seed, augmentation)
         self.batches_per_step = self.config.accumulate * ranks.size
         self.steps_per_epoch = -(-len(self.epochs) // self.batches_per_step)

@@ -22,7 +22,7 @@ from transformer_cli.text.tokenizer import load_manifest
 
 @dataclass(frozen=True)
 class SeenPairs:
-    """Masks of a text's pairs whose source or target is in the training text."""
+    """Which pairs of a text have a source or a target that is also in the training text."""
 
     by_src: np.ndarray  # pairs whose source is a line of the training text
     by_tgt: np.ndarray
@@ -44,7 +44,7 @@ class SeenPairs:
 
 
 def describe_seen(report: Mapping[str, Any], sentences: int, who: str) -> list[str]:
-    """Return messages about the pairs that ``who`` has seen or may have seen."""
+    """Return messages about the pairs that ``who``, e.g. 'the model', has or may have seen."""
     lines = []
     if report["pairs"]:
         lines.append(

@@ -54,5 +54,5 @@ def find_protect(tokenizer: TokenizerSection) -> list[Group]:
 
 
 def find_terms(data: DataSection) -> float:
-    """Return the share of training lines that get terms."""
+    """Return ``data.terms``, the fraction of training lines that get terms."""
     return data.terms if isinstance(data, TermsSettings) else 0.0

@@ -73,7 +73,7 @@ def make_term(source: str, targets: Sequence[str]) -> Term:
 
 @dataclass(frozen=True)
 class TermList:
-    """The list of terms from a terms file."""
+    """The terms from a terms file; its methods find them in lines and translations."""
 
     terms: Sequence[Term]
 

@@ -31,9 +31,9 @@ class SourceRecord(BaseModel):
     """The source's name, e.g. 'sources[0] memory.tmx'."""
     pairs: int
     bad: int
-    """The number of units that could not be read."""
+    """The number of lines, rows or entries that could not be read."""
     first_bad: str | None
-    """The error message for the first unit that could not be read."""
+    """The error message for the first line, row or entry that could not be read."""
     removed: dict[str, int]
     """The number of pairs left out, keyed by reason: a filter's name or ``HELD_OUT``."""
     kept: dict[str, int]
@@ -44,12 +44,12 @@ class CorpusRecord(Record):
     """The content of sources.json, with the sources' checksum."""
 
     mtime_key: str | None
-    """The sources' key when they were read; see ``PairSource.mtime_key``."""
+    """What ``PairSource.mtime_key`` returned for the sources when they were read."""
     sources: list[SourceRecord]
 
 
 def corpus_artifact(directory: Path) -> Artifact[CorpusRecord]:
-    """Return the artifact of a prepared corpus."""
+    """Return the ``Artifact`` that reads, writes and checks a prepared corpus."""
     return Artifact(directory, CorpusRecord, RECORD)
 
 
@@ -106,14 +106,14 @@ def open_configured(source: SourceConfig, data: CorpusData) -> SourceReader:
 
 
 def readable_pairs(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Yield pairs without the characters that ``decode_lines`` drops when it reads files."""
+    """Drop byte order marks and final carriage returns, as ``decode_lines`` does for files."""
     for src, tgt in pairs:
         yield src.lstrip("\ufeff").rstrip("\r"), tgt.lstrip("\ufeff").rstrip("\r")
 
 
 @contextmanager
 def open_writer(files: ParallelFiles) -> Iterator[Callable[[str, str], None]]:
-    """Yield a function that writes a pair; both files appear when the block succeeds."""
+    """Yield a function that writes a pair; both files appear when the ``with`` block succeeds."""
     with ExitStack() as stack:
         made = [stack.enter_context(whole_file(path)) for path in (files.src, files.tgt)]
         src, tgt = (

@@ -204,7 +204,7 @@ class SourceConfig(TextFiles):
 
     @property
     def description(self) -> str:
-        """The names of its files, without their directories."""
+        """``name``, followed by the filename of the target side if the sides are in two files."""
         return f"{self.name} and {self.tgt.name}" if self.tgt is not None else self.name
 
 
@@ -349,7 +349,7 @@ class CorpusData(ReplaySettings, FilterSettings):
 
 
 def find_more(data: DataSection) -> list[SourceConfig]:
-    """Return the sources of additional training pairs."""
+    """Return the sources of additional training pairs, from the setting ``data.more``."""
     return data.more if isinstance(data, MoreSettings) else []
 
 
@@ -359,7 +359,7 @@ def may_have_more(data: DataSection) -> bool:
 
 
 def find_replay(data: DataSection) -> Replay | None:
-    """Return the text to replay, if any."""
+    """Return ``data.replay``, which adds general text to training; None if it is not set."""
     return data.replay if isinstance(data, ReplaySettings) else None
 
 

@@ -159,7 +159,7 @@ def _describe_shifts(split: "SplitCheck", shifts: Sequence[Shift]) -> Finding:
 
 
 class SplitCheck:
-    """The check of one split. For val and test, ``training`` has the checks of the training text."""
+    """The check of one split. For val and test, ``training`` has the checks of training text."""
 
     def __init__(
         self, name: str, source: PairSource, config: Config, training: "Sequence[SplitCheck]"
@@ -215,7 +215,7 @@ class SplitCheck:
             yield Finding(self.name, what, text, count, share, share >= least, places)
 
     def _find_faults(self) -> Iterator[tuple[str, str, float, np.ndarray, dict[int, str]]]:
-        """Yield each fault's name, summary, minimum share for a warning, mask and details."""
+        """Yield each fault's name, summary, least share for a warning, mask of pairs, and details."""
         rules, details = self._rules.filters, self._rules.details
         for rule, mask, own in zip(rules, self._rules.rejected(), details, strict=True):
             if mask.any():

@@ -3,8 +3,8 @@
 To add a rule, add an entry to ``_RULES``. If it has a parameter, also add a field to
 ``FilterSettings``, which the settings, their schema and the messages use.
 
-A ``FilterPass`` looks at each pair once. When a corpus is filtered, ``deciding.py`` decides
-afterwards, using the pass's columns. When a text is only checked, each filter decides by itself.
+A ``FilterPass`` looks at each pair once. When a corpus is filtered, ``deciding.py`` then decides,
+using ``FilterPass.columns``. When a text is only checked, each filter decides by itself.
 """
 
 import math
@@ -404,7 +404,7 @@ class FilterPass:
         """For each filter, the faults of the first few pairs that it rejects, keyed by index."""
 
     def add(self, pairs: Pairs) -> list[bool]:
-        """Look at more pairs; return, for each, whether no more filters need to see it."""
+        """Look at more pairs; return, for each pair, whether no further filter needs to see it."""
         is_done = [False] * len(pairs)
         for place, filter_ in enumerate(self.filters):
             # Repeat filters need all pairs, as other sources may repeat them.

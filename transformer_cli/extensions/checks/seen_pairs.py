@@ -1,4 +1,4 @@
-"""Find test pairs of which a model has seen at least one side in training."""
+"""Find test pairs of which a model has seen the source or the target in training."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ class SeenPairs:
 
     @property
     def rest(self) -> list[int]:
-        """The indices of the pairs that have neither side in the training text."""
+        """The indices of the pairs whose source and target are both not in the training text."""
         numbers: list[int] = np.flatnonzero(~(self.by_src | self.by_tgt)).tolist()
         return numbers
 
@@ -61,7 +61,7 @@ def describe_seen(report: Mapping[str, Any], sentences: int, who: str) -> list[s
 
 
 def find_seen(runs: Sequence[RunDirectory], text: ParallelText) -> SeenPairs:
-    """Find the pairs of which a side is also a line of the models' training text.
+    """Find the pairs whose source or target is also a line of the models' training text.
 
     Lines are compared without format characters or extra whitespace, as when splits are drawn. A
     run's training text includes replayed text, the training text of the run that it started from

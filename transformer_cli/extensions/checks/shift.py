@@ -1,7 +1,7 @@
-"""Detect sides that are misaligned because a line was lost or added.
+"""Detect sources and targets that are misaligned because a line was lost or added.
 
 Line n of the source is compared with lines n - 3 to n + 3 of the target, using what translations
-usually keep: the length, and numbers, names, placeholders and symbols. The sides are shifted
+usually keep: the length, and numbers, names, placeholders and symbols. The target is shifted by k
 if line n + k fits better than line n over more lines than chance explains. Memory is bounded,
 because longer splits are divided into larger blocks.
 """
@@ -44,7 +44,7 @@ class Shift:
     margin: int
 
     def describe(self, pairs: int) -> str:
-        """Return a message with the lines and the likely cause; the split has ``pairs`` pairs."""
+        """Return a message about the lines and the likely cause; ``pairs`` is the split's size."""
         begin = f"about line {self.first + 1:,}" if self.first else "line 1"
         end = "on" if self.end == pairs else f"to about line {self.end:,}"
         accuracy = f" (± {self.margin:,})" if self.first or self.end < pairs else ""
@@ -144,7 +144,7 @@ class ShiftCheck:
 
 
 def _best_path(gains: np.ndarray, switch: float) -> np.ndarray:
-    """Choose a column per row, so that their sum, less ``switch`` for each change, is largest."""
+    """Choose a column per row so that the sum of gains, less ``switch`` per change, is largest."""
     best = np.zeros(gains.shape[1])
     came_from = np.zeros(gains.shape, dtype=np.int8)
     stays = np.arange(gains.shape[1])

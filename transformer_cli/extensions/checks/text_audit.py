@@ -36,7 +36,7 @@ _MOST_PAIRS = 1_000_000
 
 
 class TextAudit:
-    """The audit of an experiment's text; an ``ExperimentCheck``.
+    """An ``ExperimentCheck`` that looks for mistakes and misaligned lines in an experiment's text.
 
     A definite mistake raises ConfigError, but is only noted if an option among ``extras`` allows it
     or if training ``is_begun``; in the latter case, test splits may also be missing. ``place`` is
@@ -161,7 +161,7 @@ _Seen = tuple[int, bool, list[Shift]]
 
 
 def _look_at(source: PairSource, most: int) -> _Seen:
-    """Look for shifted sides and copies in the first ``most`` pairs of a text."""
+    """Look for shifted lines and copied sources in the first ``most`` pairs of a text."""
     shifts, full, copies = ShiftCheck(), 0, 0
     for batch in in_batches(source.pairs()):
         shifts.add(batch)

@@ -1,4 +1,4 @@
-"""Terms in training: replace some words of a source sentence with their target-side translation.
+"""Terms in training: replace some words of a source sentence with their translations.
 
 This teaches a model to use given terms (Dinu et al. 2019). Terms stand between two marker tokens:
 'Ein ⟨term⟩ package ⟨end⟩ fehlt'. The original source words are left out, as a model that sees them
@@ -56,7 +56,7 @@ class InlineTerms:
     def _put_terms(
         self, src: np.ndarray, tgt: np.ndarray, random: np.random.Generator
     ) -> list[int]:
-        """Replace up to three phrases of a source sentence with translations between marks."""
+        """Replace up to three source phrases with their translations between marker tokens."""
         phrases: list[tuple[slice, slice]] = []
         most = int(random.integers(1, _MOST_TERMS + 1))
         for own, translation in self.find_phrases(src, tgt, random):

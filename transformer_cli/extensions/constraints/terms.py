@@ -48,7 +48,7 @@ class FoundTerm(NamedTuple):
 
 
 def read_pattern(text: str) -> tuple[str, ...]:
-    """Split one side of a term into words; raise ValueError for no words or a misplaced '*'."""
+    """Split a term or its translation into words; raise ValueError for no words or a wrong '*'."""
     words: list[str] = []
     end = -1
     for word in split_words(text):

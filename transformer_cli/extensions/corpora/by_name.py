@@ -32,7 +32,7 @@ _ON_THE_HUB = (
 
 
 def archive_url(name: str, src_lang: str, tgt_lang: str) -> str:
-    """Return the URL of an OPUS corpus's plain-text archive; ``name`` is CORPUS/VERSION."""
+    """Return the URL of an OPUS corpus in plain text; ``name`` has the form CORPUS/VERSION."""
     pair = "-".join(sorted(map(opus_code, (src_lang, tgt_lang))))
     return f"{ARCHIVES}OPUS-{name}/moses/{pair}.txt.zip"
 

@@ -30,7 +30,7 @@ class ConcatenatedSources(PairSource):
         return None if None in keys else "; ".join(map(str, keys))
 
     def blocks(self) -> Iterator[Pairs]:
-        """Yield the blocks of pairs of each source, one source after another."""
+        """Yield blocks of neighbouring pairs from each source, one source after another."""
         return chain.from_iterable(source.blocks() for source in self.sources)
 
 

@@ -1,12 +1,12 @@
 """Decide for each pair of a corpus which filter rejects it, or which split it goes to.
 
 Worker processes return what ``FilterPass`` collects about each pair, in at most 60 bytes: a flag, a
-number or a digest (hash) per filter, and a digest per side. The main process then decides.
+number or a digest (hash) per filter, and a digest per line. The main process then decides.
 
-Held-out pairs are chosen so that neither of their sides is trained on. Pairs whose sides occur
-nowhere else are chosen first. If there are too few, others are held out as well, and all pairs that
-share a side with them are left out of the training text. The choice depends on the seed and on the
-text of the pairs, not on their order.
+Held-out pairs are chosen so that neither their sources nor their targets are trained on. Pairs that
+share no line with other pairs are chosen first. If there are too few, others are held out as well,
+and all pairs that share a source or target with them are left out of the training text. The choice
+depends on the seed and on the text of the pairs, not on their order.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,7 +38,7 @@ SPLITS = {TRAIN: "train", VAL: "val", TEST: "test"}
 
 @dataclass(frozen=True)
 class Filtering:
-    """The filters of a corpus, in a form that can be sent to workers."""
+    """The filters of a corpus, in a form that can be sent to worker processes."""
 
     names: tuple[str, ...]
     settings: FilterSettings
@@ -59,7 +59,7 @@ def _build(names: tuple[str, ...], settings: FilterSettings) -> list[Filter]:
 
 
 def judge(filtering: Filtering, source: int, pairs: Pairs) -> list[np.ndarray]:
-    """Return one array per filter, with a value for each pair, then one per side, with digests."""
+    """Return, as arrays, a value per pair for each filter, then digests of sources and targets."""
     passed = FilterPass(filtering.filters, filtering.active[source])
     for batch in in_batches(pairs):
         passed.add(batch)
@@ -94,10 +94,10 @@ def decide(
 def draw(
     split: SplitConfig, may_hold_out: np.ndarray, sides: Sequence[np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the held-out pairs' indices (test first) and a mask of pairs sharing a side with them.
+    """Return the held-out pairs' indices (test first) and a mask of pairs sharing a line with them.
 
     Args:
-        split: the numbers of pairs to hold out, which are fewer if there are not enough.
+        split: how many pairs to hold out, if there are enough, and the seed.
         may_hold_out: a mask of the pairs that may be drawn.
         sides: the digests of all source lines, and those of all target lines.
     """
@@ -124,7 +124,7 @@ def draw(
 def _choose_apart(
     held_out: Sequence[int], others: np.ndarray, sides: Sequence[np.ndarray], wanted: int
 ) -> Iterator[int]:
-    """Yield more indices, from ``others``, of pairs that share no side with any held-out pair."""
+    """Yield those of the indices ``others`` whose pairs share no line with a held-out pair."""
     missing = wanted - len(held_out)
     seen = [set(digests[held_out].tolist()) for digests in sides]
     for place in others.tolist():

@@ -44,7 +44,7 @@ class TrainingMix:
         return replace(self, weights=(*self.weights[:-count], *scaled))
 
     def sources_of(self, pairs: np.ndarray) -> np.ndarray:
-        """Return the index of each pair's data source; ``pairs`` are indices in the full text."""
+        """Return the index of each pair's source; ``pairs`` are indices in the training text."""
         return np.searchsorted(np.cumsum(self.sizes, dtype=np.int64), pairs, side="right")
 
     def count_tags(self, pairs: np.ndarray) -> np.ndarray:
@@ -53,7 +53,7 @@ class TrainingMix:
         return np.take(has_tag, self.sources_of(pairs))
 
     def add_tags(self, text: EncodedText, pairs: np.ndarray) -> EncodedText:
-        """Return ``text`` with tag tokens; ``pairs`` has its pairs' indices in the full text."""
+        """Add tag tokens to ``text``; ``pairs`` has its pairs' indices in the training text."""
         counts = self.count_tags(pairs)
         if not counts.any():
             return text
@@ -69,7 +69,7 @@ class TrainingMix:
 
 
 class MixedStore(ShardedStore):
-    """A store's short pairs, with tags, drawn as often as the weights of their sources say."""
+    """A store's pairs up to ``max_length``, tagged, drawn as often as a source's weight says."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class MixedStore(ShardedStore):
         return Lengths(src + self.mix.count_tags(self._places(shard)), tgt)
 
     def _places(self, shard: int) -> np.ndarray:
-        """Return the indices in the full text of all pairs of a shard, including long pairs."""
+        """Return the indices in the training text of a shard's pairs, including long pairs."""
         page_pairs = self.store.record.page_pairs
         firsts = np.array(self.pages(shard)) * page_pairs
         places = (firsts[:, None] + np.arange(page_pairs)).ravel()
@@ -144,12 +144,12 @@ class _Share:
     """How many pairs are drawn per epoch."""
 
     def pick(self, shift: int) -> np.ndarray:
-        """Return the pairs for a shift; all shifts below 2^20 together pick each equally often."""
+        """Return an epoch's pairs; all shifts below 2^20 together pick each pair equally often."""
         steps = np.arange(self.count, dtype=np.int64) * _STEPS + shift
         return np.take(self.pairs, steps * len(self.pairs) // (self.count * _STEPS))
 
     def max_lengths(self, side: np.ndarray) -> np.ndarray:
-        """Return the maximum length that each pick can have; ``side`` has all lengths of a side."""
+        """Return each picked pair's maximum length over all shifts, from one language's lengths."""
         draws = np.arange(self.count + 1, dtype=np.int64) * len(self.pairs)
         first, last = draws[:-1] // self.count, -(-draws[1:] // self.count)
         # Add an element, as reduceat accepts no end beyond the array.
@@ -158,10 +158,10 @@ class _Share:
 
 
 class EpochSampler:
-    """A sampler of an epoch's pairs: those in ``every``, as often as they occur there, and a part.
+    """A sampler of an epoch's pairs: those in ``every``, and some that it picks from ``shares``.
 
-    The part is picked from ``shares``. Each pick is from a few pairs of similar length, and batches
-    are planned for the longest of them, so all epochs have the same number of batches.
+    Each pick is one of a few pairs of similar length. Batches are planned for the longest of them,
+    so all epochs have the same number of batches.
     """
 
     def __init__(self, every: np.ndarray, shares: Sequence[_Share], lengths: Lengths) -> None:

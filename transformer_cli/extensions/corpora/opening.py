@@ -24,7 +24,7 @@ MAX_BAD_UNITS = 0.01
 
 @dataclass(frozen=True)
 class TextReader(ParallelFiles):
-    """Two aligned text files. A damaged line is an error; it is not counted and left out."""
+    """Two aligned text files. A damaged line is an error, and not left out as in other formats."""
 
     bad: BadUnits = field(default_factory=BadUnits, compare=False)
 

@@ -74,7 +74,7 @@ class PoReader(UnitReader):
         return "has no translated entries"
 
     def _is_swapped(self, language: str, name: str) -> bool:
-        """Return whether msgid has the target language, judging by the header's ``language``."""
+        """Return whether messages (msgid) are in the target language, given the header's."""
         src, tgt = map(base_language, self.languages)
         code = language_code(language)
         if code not in ("", src, tgt):

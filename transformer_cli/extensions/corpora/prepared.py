@@ -1,6 +1,6 @@
 """A prepared corpus: the files of its splits, and a record of its sources.
 
-It is an artifact with two files per split, e.g. ``train.src`` and ``train.tgt``, and sources.json.
+It is an ``Artifact`` with two files per split, e.g. train.src and train.tgt, and sources.json.
 A split's pairs are in the order of the sources. ``preparing.py`` writes the corpus. A split with a
 source of its own is not part of the corpus; that source is read directly.
 """
@@ -41,7 +41,7 @@ class SourceRecord(BaseModel):
 
 
 class CorpusRecord(Record):
-    """The content of sources.json, with the sources' checksum."""
+    """The content of sources.json: how many pairs of each source were kept, and a checksum."""
 
     mtime_key: str | None
     """What ``PairSource.mtime_key`` returned for the sources when they were read."""

@@ -234,7 +234,7 @@ def _decide(
     split: SplitConfig | None,
     may_hold_out: np.ndarray,
 ) -> np.ndarray:
-    """Return each pair's index (int8) in the list of splits, then filters, then ``HELD_OUT``."""
+    """Return what becomes of each pair: its index (int8) in [*splits, *filters, ``HELD_OUT``]."""
     reasons = decide(filtering, columns, source_of)
     filters = filtering.filters
     kept = reasons < 0

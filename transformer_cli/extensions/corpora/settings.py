@@ -253,7 +253,7 @@ def check_tags(sources: list[SourceConfig], config: Any) -> None:
 
 
 class ReplaySettings(Section):
-    """The key ``replay``, for data kinds with the user's own text."""
+    """The setting ``data.replay``, for data kinds with the user's own text."""
 
     replay: Replay | None = setting(None, "replayed text, to limit forgetting")
 
@@ -264,7 +264,7 @@ class ReplaySettings(Section):
 
 
 class MoreSettings(Section):
-    """The key ``more``, for data kinds that accept additional training pairs."""
+    """The setting ``data.more``, for data kinds that accept additional training pairs."""
 
     more: Annotated[list[SourceConfig], AfterValidator(_check_unfiltered)] = setting(
         [],

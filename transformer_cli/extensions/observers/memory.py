@@ -71,7 +71,7 @@ def processes_sharing(device: torch.device, ranks: Ranks) -> int:
 
 
 def memory_of(device: torch.device) -> int:
-    """Return a GPU's memory in bytes; on a CPU, the machine's memory, or a lower cgroup limit."""
+    """Return the bytes of memory of a CUDA GPU, else of the machine, or a lower cgroup limit."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[1]
     # Use a list: most machines have no limit, and min() of a single number is an error.

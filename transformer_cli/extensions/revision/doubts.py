@@ -134,7 +134,7 @@ class Doubts(Reviser):
 
     Attributes:
         finder: finds doubtful translations.
-        is_raw: whether to write the model's output unchanged, as when scores are written, too.
+        is_raw: whether to keep the model's output unchanged, as options that write scores do.
         falls_back: whether to write the source line if all its translations are doubtful.
     """
 
@@ -152,7 +152,7 @@ class Doubts(Reviser):
     ) -> list[list[Translation]]:
         """Search again, with a wider beam, if a line's best translation is doubtful.
 
-        Take the best new translation that is not doubtful and has lost no more placeholders and
+        Take the best new translation that is not doubtful and has lost no more placeholders or
         terms than the old one. If there is none, keep the old one. Samples are never replaced.
         """
         doubts = [

@@ -42,7 +42,7 @@ Say = Callable[[str], object]
 
 
 def tell(message: str) -> None:
-    """Write a line to stderr."""
+    """Write a message to stderr, without the credentials in its URLs."""
     with suppress(OSError):  # stderr may be closed
         print(hide_credentials(make_visible(message)), file=sys.stderr)
 
@@ -214,7 +214,7 @@ def _download(url: str, sha256: str | None, place: Path, say: Say, advice: str) 
 
 @contextmanager
 def _closing(response: "Response") -> Iterator[None]:
-    """Close a response after the block, except if a thread may still read it and closing hangs."""
+    """Close a response at the end, unless a thread may still read it: closing would then hang."""
     try:
         yield
     except BaseException as error:

@@ -1,4 +1,4 @@
-"""Find Multi30k, task 1 (Elliott et al. 2016) on disk, or download it."""
+"""Find the data set Multi30k, task 1 (Elliott et al. 2016), on disk, or download it."""
 
 import os
 from pathlib import Path

@@ -36,7 +36,7 @@ _MAX_OBJECTS = 100_000
 
 
 class Objects(Location):
-    """The ``Location`` of objects in cloud stores and all others that fsspec supports."""
+    """The ``Location`` of objects in S3, Google Cloud and all other stores that fsspec supports."""
 
     def open(self, path: Path, once: bool = False) -> BinaryIO:
         with _naming_errors(path):
@@ -100,7 +100,7 @@ def is_match(name: str, pattern: str) -> bool:
 
 
 def _find_version(info: Mapping[str, Any]) -> str | None:
-    """Return a string that changes when the object does, the same one in listings, or None."""
+    """Return an object's version from a store's information about it, or None if there is none."""
     version = next((info[key] for key in _VERSIONS if info.get(key)), None)
     return None if version is None else f"{info['size']} {version}"
 

@@ -215,7 +215,7 @@ class SplitCheck:
             yield Finding(self.name, what, text, count, share, share >= least, places)
 
     def _find_faults(self) -> Iterator[tuple[str, str, float, np.ndarray, dict[int, str]]]:
-        """Yield each fault's name, summary, least share for a warning, mask of pairs, and details."""
+        """Yield each fault's name, summary, share for a warning, mask of pairs, and details."""
         rules, details = self._rules.filters, self._rules.details
         for rule, mask, own in zip(rules, self._rules.rejected(), details, strict=True):
             if mask.any():

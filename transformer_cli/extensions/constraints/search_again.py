@@ -30,7 +30,7 @@ class ReservedReviser(Reviser):
         n_best: int | None,
         watcher: Watcher,
     ) -> list[list[Translation]]:
-        """Search again, with a wider beam, for pieces of lines with losses; keep what lost least.
+        """Where a piece of a line lost any, search again with a wider beam; keep what lost least.
 
         Lost terms count only in lines that are not split. N-best lists and samples are kept.
         """

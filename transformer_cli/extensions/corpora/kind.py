@@ -57,7 +57,7 @@ class SourcesKind(CorpusKind[CorpusData]):
         return prepared.given_sources(self.data)
 
     def has_prepared(self, directory: Path, is_begun: bool) -> bool:
-        """Return whether ``directory`` has the run's text, up to date unless training is begun."""
+        """Return whether ``directory`` has the run's text, up to date unless training has begun."""
         from transformer_cli.extensions.corpora.preparing import is_prepared
 
         record = prepared.read_corpus_record(directory)

@@ -44,7 +44,7 @@ class TrainingMix:
         return replace(self, weights=(*self.weights[:-count], *scaled))
 
     def sources_of(self, pairs: np.ndarray) -> np.ndarray:
-        """Return the index of each pair's source; ``pairs`` are indices in the training text."""
+        """Return the index of each pair's data source; ``pairs`` are indices in training text."""
         return np.searchsorted(np.cumsum(self.sizes, dtype=np.int64), pairs, side="right")
 
     def count_tags(self, pairs: np.ndarray) -> np.ndarray:
@@ -53,7 +53,7 @@ class TrainingMix:
         return np.take(has_tag, self.sources_of(pairs))
 
     def add_tags(self, text: EncodedText, pairs: np.ndarray) -> EncodedText:
-        """Add tag tokens to ``text``; ``pairs`` has its pairs' indices in the training text."""
+        """Return ``text`` with tag tokens; ``pairs`` has its pairs' indices in training text."""
         counts = self.count_tags(pairs)
         if not counts.any():
             return text
@@ -136,7 +136,7 @@ _STRIDE = 648_055
 
 @dataclass(frozen=True)
 class _Share:
-    """A part of a source, drawn anew in each epoch: pairs evenly spaced in the order of length."""
+    """Some pairs of a source, drawn anew in each epoch, evenly spaced in the order of length."""
 
     pairs: np.ndarray
     """The indices of all pairs of the source, sorted by length."""

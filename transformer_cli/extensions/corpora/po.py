@@ -39,7 +39,7 @@ _CHARSET = re.compile(
 )
 _PLURAL_FORMS = re.compile(r"nplurals\s*=\s*(\d{1,3})\s*;\s*plural\s*=([^;]*)")
 _NUMBERS = range(1, 1001)
-"""Values of n to find the most frequent plural form with, as rules use n's last two digits."""
+"""The values of n for finding a rule's most frequent plural form; rules use the last two digits."""
 
 
 class PluralForms(NamedTuple):
@@ -74,7 +74,7 @@ class PoReader(UnitReader):
         return "has no translated entries"
 
     def _is_swapped(self, language: str, name: str) -> bool:
-        """Return whether messages (msgid) are in the target language, given the header's."""
+        """Return whether msgid strings are in the target language; ``language`` is the header's."""
         src, tgt = map(base_language, self.languages)
         code = language_code(language)
         if code not in ("", src, tgt):

@@ -1,4 +1,4 @@
-"""Code that all readers share. They read units, which are lines, records, entries and the like."""
+"""Code shared by all readers, which read units: lines, records, entries and the like."""
 
 import re
 from abc import abstractmethod
@@ -14,7 +14,7 @@ from transformer_cli.data.corpus import PairSource, hash_files, mtime_key_of
 from transformer_cli.text.lines import decode_line, without_byte_order_mark
 
 MAX_SIDE_CHARACTERS = 1 << 20
-"""The most characters that a side of a pair may have; longer text might not fit into memory."""
+"""The most characters that a source or a target may have; a longer one counts as damaged."""
 
 # From this many units on, a pass is judged while it runs, to find a wrong file early.
 _ENOUGH_UNITS = 1000

@@ -134,7 +134,7 @@ class Doubts(Reviser):
 
     Attributes:
         finder: finds doubtful translations.
-        is_raw: whether to keep the model's output unchanged, as options that write scores do.
+        is_raw: whether to leave translations unchanged, as is done when their scores are written.
         falls_back: whether to write the source line if all its translations are doubtful.
     """
 

@@ -1,4 +1,4 @@
-"""Digests of a corpus's lines, for finding equal lines."""
+"""Digests (64-bit hashes) of a corpus's lines, to find equal lines."""
 
 import hashlib
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ def _digest_line(line: str) -> bytes:
 
 
 def find_repeated(digests: np.ndarray) -> np.ndarray:
-    """Return, sorted, the digests other than ``NO_DIGEST`` that occur more than once."""
+    """Return the digests, except ``NO_DIGEST``, that occur more than once, in sorted order."""
     ordered = np.sort(digests)
     repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
     return np.asarray(repeated[repeated != NO_DIGEST])

@@ -54,7 +54,7 @@ class Finding:
     """A description of the fault for messages."""
     count: int
     share: float
-    """The share of the split's pairs that have the fault, from 0 to 1."""
+    """The fraction of the split's pairs that have the fault."""
     warning: bool
     """Whether this is a warning; otherwise it is only a note."""
     places: list[str]
@@ -135,7 +135,7 @@ def check_corpus(config: Config) -> CorpusReport:
 def _open_scored(
     data: DataConfig, place: Path, unavailable: list[str]
 ) -> Iterator[tuple[str, PairSource]]:
-    """Yield the val and test splits; add a message to ``unavailable`` for each unusable test."""
+    """Yield val and the usable test splits; add messages about the others to ``unavailable``."""
     _, val, *tests = open_kind(data).split_names()
     yield val, open_split(data, val, place)
     for name in tests:
@@ -159,7 +159,7 @@ def _describe_shifts(split: "SplitCheck", shifts: Sequence[Shift]) -> Finding:
 
 
 class SplitCheck:
-    """The check of one split. For val and test, ``training`` has the training splits' checks."""
+    """The check of one split. For val and test, ``training`` has the checks of training text."""
 
     def __init__(
         self, name: str, source: PairSource, config: Config, training: "Sequence[SplitCheck]"
@@ -199,7 +199,7 @@ class SplitCheck:
         return self._rules.columns()[names.index("duplicates")]
 
     def find(self, shows_lines: bool) -> Iterator[Finding]:
-        """Yield the findings, showing lines if ``shows_lines`` is true, else files and numbers."""
+        """Yield the findings, with source lines if ``shows_lines`` is true, else with filenames."""
         faults = list(self._find_faults())
         indices = {index for *_, mask, _ in faults for index in _first(mask)}
         shows_lines = shows_lines or not isinstance(self._source, ParallelFiles)
@@ -215,7 +215,7 @@ class SplitCheck:
             yield Finding(self.name, what, text, count, share, share >= least, places)
 
     def _find_faults(self) -> Iterator[tuple[str, str, float, np.ndarray, dict[int, str]]]:
-        """Yield each fault's name, summary, minimum share for a warning, mask and details."""
+        """Yield each fault's name, summary, share for a warning, mask of pairs, and details."""
         rules, details = self._rules.filters, self._rules.details
         for rule, mask, own in zip(rules, self._rules.rejected(), details, strict=True):
             if mask.any():

@@ -4,7 +4,7 @@ import unicodedata
 
 
 def fold_side(side: str) -> str:
-    """Return a side in the form to compare: without format characters or repeated spaces."""
+    """Return a line without format characters and repeated spaces, for comparison."""
     if side.isprintable():  # then it has no format characters, and no white space but spaces
         return " ".join(side.split()) if "  " in side else side.strip()
     return " ".join(side.translate(_FORMAT_CHARACTERS).split())

@@ -47,7 +47,7 @@ def _contexts(lines: Iterable[str]) -> dict[str, str]:
 
 
 def _fold(text: str, lowercase: bool) -> str:
-    """Return the text without the differences that the settings cause on purpose."""
+    """Normalize text, so that comparing it ignores changes that the tokenizer makes on purpose."""
     return unicodedata.normalize("NFC", text.lower() if lowercase else text)
 
 

@@ -3,8 +3,8 @@
 To add a rule, add an entry to ``_RULES``. If it has a parameter, also add a field to
 ``FilterSettings``, which the settings, their schema and the messages use.
 
-A ``FilterPass`` looks at each pair once. When a corpus is filtered, ``deciding.py`` decides
-afterwards, using the pass's columns. When a text is only checked, each filter decides by itself.
+A ``FilterPass`` looks at each pair once. When a corpus is filtered, ``deciding.py`` then decides,
+using ``FilterPass.columns``. When a text is only checked, each filter decides by itself.
 """
 
 import math
@@ -81,7 +81,7 @@ class PairFilter(_Filter):
     """The type of the value that the filter records for each pair."""
 
     def look(self, pairs: Pairs, is_done: Sequence[bool]) -> list[bool | str]:
-        """Return the fault of each pair; False for pairs that are done."""
+        """Return the fault of each pair; False for pairs to skip, where ``is_done`` is true."""
         both = zip(pairs, is_done, strict=True)
         return [False if done else self.rejects(*pair) for pair, done in both]
 
@@ -97,7 +97,7 @@ class RepeatFilter(_Filter):
     known: ClassVar = np.uint64
 
     def look(self, pairs: Pairs, is_done: Sequence[bool]) -> np.ndarray:
-        """Return the digest of each pair's key; ``NO_DIGEST`` for pairs that are done."""
+        """Return the digest of each pair's key; ``NO_DIGEST`` where ``is_done`` is true."""
         both = zip(pairs, is_done, strict=True)
         return digest(None if done else self.key(*pair) for pair, done in both)
 
@@ -121,7 +121,7 @@ class OutlierFilter(_Filter):
     known: ClassVar = np.float64
 
     def look(self, pairs: Pairs, is_done: Sequence[bool]) -> list[float]:
-        """Return the measure of each pair; NaN for pairs that are done."""
+        """Return the measure of each pair; NaN for pairs to skip, where ``is_done`` is true."""
         both = zip(pairs, is_done, strict=True)
         return [math.nan if done else self.measure(*pair) for pair, done in both]
 
@@ -205,7 +205,7 @@ def _differ_in_markup(src: str, tgt: str) -> bool:
 
 
 def _kept(placeholder: str) -> str | None:
-    """Return the part of a placeholder that a translation keeps: not its position or link."""
+    """Return the part of a placeholder that translations keep, without positions and links."""
     if placeholder.startswith("%"):
         if not placeholder[-1].isalpha():
             return None if placeholder == "%%" else placeholder
@@ -261,7 +261,7 @@ def _load_identifier() -> "LanguageIdentifier":
 class _LanguageCheck:
     """A check for lines that are almost certainly in another language.
 
-    The model considers all its languages: limited to two, it would take a third for one of them.
+    The model may choose any language. Limited to two, it would take a third for one of them.
     """
 
     def __init__(self, language: str, skip_short: bool) -> None:
@@ -404,7 +404,7 @@ class FilterPass:
         """For each filter, the faults of the first few pairs that it rejects, keyed by index."""
 
     def add(self, pairs: Pairs) -> list[bool]:
-        """Look at more pairs; return, for each, whether no more filters need to see it."""
+        """Look at more pairs; return, for each pair, whether no further filter needs to see it."""
         is_done = [False] * len(pairs)
         for place, filter_ in enumerate(self.filters):
             # Repeat filters need all pairs, as other sources may repeat them.

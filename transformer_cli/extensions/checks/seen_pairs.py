@@ -1,4 +1,4 @@
-"""Find test pairs of which a model has seen at least one side in training."""
+"""Find test pairs of which a model has seen the source or the target in training."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ from transformer_cli.text.tokenizer import load_manifest
 
 @dataclass(frozen=True)
 class SeenPairs:
-    """Masks of a text's pairs whose source or target is in the training text."""
+    """Which pairs of a text have a source or a target that is also in the training text."""
 
     by_src: np.ndarray  # pairs whose source is a line of the training text
     by_tgt: np.ndarray
@@ -30,7 +30,7 @@ class SeenPairs:
 
     @property
     def rest(self) -> list[int]:
-        """The indices of the pairs that have neither side in the training text."""
+        """The indices of the pairs whose source and target are both not in the training text."""
         numbers: list[int] = np.flatnonzero(~(self.by_src | self.by_tgt)).tolist()
         return numbers
 
@@ -44,7 +44,7 @@ class SeenPairs:
 
 
 def describe_seen(report: Mapping[str, Any], sentences: int, who: str) -> list[str]:
-    """Return messages about the pairs that ``who`` has seen or may have seen."""
+    """Return messages about the pairs that ``who``, e.g. 'the model', has or may have seen."""
     lines = []
     if report["pairs"]:
         lines.append(
@@ -61,7 +61,7 @@ def describe_seen(report: Mapping[str, Any], sentences: int, who: str) -> list[s
 
 
 def find_seen(runs: Sequence[RunDirectory], text: ParallelText) -> SeenPairs:
-    """Find the pairs of which a side is also a line of the models' training text.
+    """Find the pairs whose source or target is also a line of the models' training text.
 
     Lines are compared without format characters or extra whitespace, as when splits are drawn. A
     run's training text includes replayed text, the training text of the run that it started from

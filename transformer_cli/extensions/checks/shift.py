@@ -1,7 +1,7 @@
-"""Detect sides that are misaligned because a line was lost or added.
+"""Detect sources and targets that are misaligned because a line was lost or added.
 
 Line n of the source is compared with lines n - 3 to n + 3 of the target, using what translations
-usually keep: the length, and the numbers, names, placeholders and marks. The sides are shifted
+usually keep: the length, and numbers, names, placeholders and symbols. The target is shifted by k
 if line n + k fits better than line n over more lines than chance explains. Memory is bounded,
 because longer splits are divided into larger blocks.
 """
@@ -36,7 +36,7 @@ _STRONG = 0.15  # its least mean: in a large corpus, the faintest similarity is 
 
 @dataclass(frozen=True)
 class Shift:
-    """A stretch of pairs in which source line n matches target line n + ``offset``."""
+    """Consecutive pairs in which source line n matches target line n + ``offset``."""
 
     offset: int
     first: int  # index of the first pair, plus or minus margin
@@ -44,7 +44,7 @@ class Shift:
     margin: int
 
     def describe(self, pairs: int) -> str:
-        """Return a message with the lines and the likely cause; the split has ``pairs`` pairs."""
+        """Return a message about the lines and the likely cause; ``pairs`` is the split's size."""
         begin = f"about line {self.first + 1:,}" if self.first else "line 1"
         end = "on" if self.end == pairs else f"to about line {self.end:,}"
         accuracy = f" (± {self.margin:,})" if self.first or self.end < pairs else ""
@@ -59,7 +59,7 @@ class Shift:
 
 
 class ShiftCheck:
-    """A check that takes all pairs of a split in order and finds where its sides are shifted."""
+    """A check that takes all pairs of a split in order, and finds where one side is shifted."""
 
     def __init__(self) -> None:
         self.pairs = 0
@@ -92,7 +92,7 @@ class ShiftCheck:
             self._block *= 2
 
     def _in_blocks(self) -> np.ndarray:
-        """Return the count, sum and sum of squares of the evidence, per block and offset."""
+        """Return the count, sum and sum of squares of ``_evidence``, per block and offset."""
         evidence = self._evidence()
         evidence[~np.array(self._is_new[_REACH:-_REACH])] = 0.0
         counted = evidence.any(axis=1, keepdims=True) * np.ones_like(evidence)
@@ -144,7 +144,7 @@ class ShiftCheck:
 
 
 def _best_path(gains: np.ndarray, switch: float) -> np.ndarray:
-    """Return a column per row: the path with the largest sum, if column changes cost ``switch``."""
+    """Choose a column per row so that the sum of gains, less ``switch`` per change, is largest."""
     best = np.zeros(gains.shape[1])
     came_from = np.zeros(gains.shape, dtype=np.int8)
     stays = np.arange(gains.shape[1])

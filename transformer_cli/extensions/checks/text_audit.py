@@ -36,11 +36,11 @@ _MOST_PAIRS = 1_000_000
 
 
 class TextAudit:
-    """The audit of an experiment's text; an ``ExperimentCheck``.
+    """An ``ExperimentCheck`` that looks for mistakes and misaligned lines in an experiment's text.
 
     A definite mistake raises ConfigError, but is only noted if an option among ``extras`` allows it
-    or if training ``is_begun``; in the latter case, test splits may also be missing. The run keeps
-    its text in ``place``. The audit looks at the first ``most_pairs`` of each text.
+    or if training ``is_begun``; in the latter case, test splits may also be missing. ``place`` is
+    the run's directory for its text. The audit looks at the first ``most_pairs`` of each text.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class TextAudit:
         self._sums: dict[str, str] = {}
         """The SHA-256 checksums of the val and test texts, keyed by split."""
         self.shifts: dict[str, list[Shift]] = {}
-        """The stretches with shifted sides in each checked text, keyed by its name."""
+        """The shifts found in each checked text, keyed by the name of the split or source."""
 
     def check_scored(self) -> None:
         """Read and audit the val and test splits.
@@ -161,7 +161,7 @@ _Seen = tuple[int, bool, list[Shift]]
 
 
 def _look_at(source: PairSource, most: int) -> _Seen:
-    """Look for shifted sides and copies in the first ``most`` pairs of a text."""
+    """Look for shifted lines and copied sources in the first ``most`` pairs of a text."""
     shifts, full, copies = ShiftCheck(), 0, 0
     for batch in in_batches(source.pairs()):
         shifts.add(batch)
@@ -174,9 +174,9 @@ def _look_at(source: PairSource, most: int) -> _Seen:
 
 
 def _find_text_files(data: DataSection) -> tuple[Sources, Sources]:
-    """Return the files that the training text and scored splits are made from, keyed by name.
+    """Return the files that training text, and val and test text, are made from, keyed by name.
 
-    A data kind that makes its text from other files declares them with its fact ``text files``.
+    A data kind that makes its text from other files has ``text files`` in its manifest.
     """
     entry = registry.find("corpus", data.kind)
     if entry is None or "text files" not in entry.facts:

@@ -1,9 +1,9 @@
-"""Terms in training: replace some words of a source sentence with their target-side translation.
+"""Terms in training: replace some words of a source sentence with their translations.
 
-This teaches a model to use given terms (Dinu et al. 2019). Terms stand between marks: 'Ein ⟨term⟩
-package ⟨end⟩ fehlt'. The original source words are left out, because a model that sees them would
-translate them as usual. To find which words correspond, the tokens of each pair are aligned, with
-token translation probabilities learned by IBM model 1 (Brown et al. 1993) in both directions.
+This teaches a model to use given terms (Dinu et al. 2019). Terms stand between two marker tokens:
+'Ein ⟨term⟩ package ⟨end⟩ fehlt'. The original source words are left out, as a model that sees them
+would translate them as usual. To find which words correspond, the tokens of each pair are aligned,
+with probabilities that IBM model 1 (Brown et al. 1993) has learned in both directions.
 """
 
 import re
@@ -35,7 +35,7 @@ _LEAST = 1e-3  # smaller probabilities are dropped
 
 @dataclass(frozen=True)
 class InlineTerms:
-    """A ``batches.Augmentation`` that puts terms into a share of the source sentences."""
+    """A ``batches.Augmentation`` that puts terms into a fraction (``share``) of the sources."""
 
     tokenizer: ReservedTokenizer  # of both sides
     lexicon: "Lexicon"
@@ -56,7 +56,7 @@ class InlineTerms:
     def _put_terms(
         self, src: np.ndarray, tgt: np.ndarray, random: np.random.Generator
     ) -> list[int]:
-        """Replace up to three phrases of a source sentence with their translations and marks."""
+        """Replace up to three source phrases with their translations between marker tokens."""
         phrases: list[tuple[slice, slice]] = []
         most = int(random.integers(1, _MOST_TERMS + 1))
         for own, translation in self.find_phrases(src, tgt, random):
@@ -88,7 +88,7 @@ class InlineTerms:
     ) -> Iterator[tuple[slice, slice]]:
         """Yield spans of source words and of their translations, in random order of the words.
 
-        They are phrase pairs in the sense of Koehn et al. 2003: no alignment link leaves one.
+        They are phrase pairs (Koehn et al. 2003): no word is aligned with a word outside the pair.
         """
         to_src, to_tgt = self.lexicon.align(src, tgt)
         tgt_edges = self._edges(tgt)
@@ -113,7 +113,7 @@ class InlineTerms:
     def _draw_words(self, src: np.ndarray, random: np.random.Generator) -> Iterator[slice]:
         """Yield spans of one to three neighbouring words, in random order.
 
-        A span's first and last words are rare, and it contains no punctuation marks or slots.
+        A span's first and last words are rare, and it has no punctuation or placeholder tokens.
         """
         places = np.flatnonzero(self._edges(src)).tolist()
         is_word, is_rare = self._is_word[src], self._is_rare[src]
@@ -127,7 +127,7 @@ class InlineTerms:
                     yield own
 
     def _edges(self, ids: np.ndarray) -> np.ndarray:
-        """Return a mask of word boundaries among the ``len(ids) + 1`` places around the tokens."""
+        """Return a mask of word boundaries among the ``len(ids) + 1`` gaps around the tokens."""
         is_sign = ~self._is_word[ids]
         edges = np.ones(len(ids) + 1, bool)
         edges[1:-1] = self._begins[ids[1:]] | is_sign[1:] | is_sign[:-1]
@@ -171,7 +171,7 @@ def _is_in(places: np.ndarray, span: slice) -> np.ndarray:
 
 @dataclass(frozen=True)
 class TranslationTable:
-    """The probability of each token given a token of the other side; sparse, with sorted keys."""
+    """Probabilities of tokens given a token of the other language; sparse, with sorted keys."""
 
     keys: np.ndarray
     probabilities: np.ndarray
@@ -229,7 +229,7 @@ class Lexicon:
 
 
 def sample_pairs(store: EncodedStore) -> EncodedText:
-    """Return the short pairs from evenly spaced pages; no more than a lexicon can learn from."""
+    """Return short pairs from evenly spaced pages of a store, few enough for ``Lexicon.learn``."""
     places = 0.0
     for lengths in store.read_lengths():
         src, tgt = (np.minimum(side, _LONGEST).astype(float) for side in lengths)

@@ -1,4 +1,4 @@
-"""The codec of reserved tokens, which is a ``CodecKind``, and its record in tokenizer.json."""
+"""The ``CodecKind`` of reserved tokens, and what it records about them in tokenizer.json."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,14 +31,14 @@ class ReservedRecord(BaseModel):
 def make_record(
     protect: Sequence[Group], tags: Sequence[str] = (), has_terms: bool = False
 ) -> dict[str, Any]:
-    """Return a record as JSON; placeholder groups are put into a fixed order."""
+    """Return a ``ReservedRecord`` as a dict, with placeholder groups in a fixed order."""
     groups = [group for group in GROUPS if group in protect]
     record = ReservedRecord(protect=groups, tags=list(tags), terms=has_terms)
     return record.model_dump(mode="json", exclude_defaults=True)
 
 
 class ReservedKind:
-    """The codec that adds to tokenizers the reserved tokens that a config needs."""
+    """The ``CodecKind`` that gives tokenizers the reserved tokens that a config needs."""
 
     def describe(self, config: Config) -> dict[str, Any]:
         sources = registry.entries("mixing").values()

@@ -42,7 +42,7 @@ class ConstraintOptions(ExtraOptions):
 
 @dataclass(frozen=True)
 class EvaluateConstraintOptions(ConstraintOptions):
-    """The same options for ``evaluate``, where the lines of a split have tags of their own."""
+    """``ConstraintOptions`` for ``evaluate``, where a split's lines have tags of their own."""
 
     def check(self, given: Any) -> None:
         if self.tag is not None and given.src is None:

@@ -1,11 +1,11 @@
 """Placeholders in a line, e.g. '%s', '{name}' or '<b>', and the reserved tokens for them.
 
 A placeholder is the same in a line and its translation. Reserved tokens have ids after a
-tokenizer's own ids; no text is encoded as one. Slots stand for placeholders, on both sides. The
-joiner means that there is no whitespace between a slot and its neighbour. A tag stands before a
-source sentence, as in training data of the same kind. Marks enclose the required translation of a
-term, which replaces the term in a source sentence: 'Ein ⟨term⟩ package ⟨end⟩ fehlt'. Both sides
-have all reserved tokens, so that equal vocabularies stay equal.
+tokenizer's own ids; no text is encoded as one. Slots are tokens for placeholders, on both sides.
+The joiner token means that no whitespace is between a slot and its neighbour. A tag token stands
+before a source sentence, as in training data of the same kind. Two marker tokens are put around a
+term's required translation, which replaces the term in a source sentence: 'Ein ⟨term⟩ package
+⟨end⟩ fehlt'. Both languages have all reserved tokens, so that equal vocabularies stay equal.
 """
 
 from collections import Counter
@@ -27,9 +27,9 @@ SLOTS = 16  # protected placeholders in a line, without repetitions; further one
 
 
 class TextPart(NamedTuple):
-    """A part of a line, without the whitespace around it.
+    """A placeholder in a line, or text between placeholders, without the whitespace around it.
 
-    ``slot`` is the number (from 0) of the slot that stands for the part; None for plain text.
+    ``slot`` is the number (from 0) of the slot token for the part, or None for plain text.
     ``is_joined`` says that there is no whitespace between this part and the part before.
     """
 
@@ -56,9 +56,9 @@ def split_parts(
 
 
 class ReservedTokenizer(Tokenizer):
-    """A tokenizer that adds reserved ids to another's ids: joiner, slots, tags and term marks.
+    """A tokenizer that adds reserved ids to another's: for joiner, slots, tags and term markers.
 
-    The two ``term_marks``, if any, stand before and after the translation of a term.
+    The ids ``term_marks``, if any, stand before and after the translation of a term.
     """
 
     def __init__(
@@ -98,10 +98,10 @@ class ReservedTokenizer(Tokenizer):
         return self._base.encode(line)
 
     def mark_terms(self, text: str, terms: TermList) -> tuple[list[int], list[str]]:
-        """Return the ids of a text in which terms are replaced by their translations between marks.
+        """Return a text's ids, with terms replaced by their translations between ``term_marks``.
 
         Also return a token for each id. For the first id of a translation, it is the replaced text;
-        for the other ids and for marks, it is ''.
+        for the other ids and for ``term_marks``, it is ''.
         """
         found = terms.find(text)
         cuts = [0, *(cut for each in found for cut in (each.start, each.end)), len(text)]
@@ -203,7 +203,7 @@ class ReservedTokenizer(Tokenizer):
 
 @dataclass(frozen=True)
 class ReservedTokenizers(Tokenizers):
-    """The tokenizers of both sides, with reserved tokens.
+    """The tokenizers of both languages, with reserved tokens.
 
     ``protect`` lists the groups of placeholders that slots stand for. ``tag`` is put before each
     source sentence, and translations must use ``terms``; either may be None.
@@ -223,7 +223,7 @@ class ReservedTokenizers(Tokenizers):
         tags: Sequence[str],
         has_terms: bool = False,
     ) -> "ReservedTokenizers":
-        """Return both sides' tokenizers with reserved tokens added."""
+        """Return both languages' tokenizers with reserved tokens added."""
         src = ReservedTokenizer(tokenizers.src, bool(protect), tags, has_terms)
         tgt = src
         if tokenizers.src is not tokenizers.tgt:
@@ -255,7 +255,7 @@ class ReservedTokenizers(Tokenizers):
 
     @property
     def has_terms(self) -> bool:
-        """Whether the tokenizers have marks for terms."""
+        """Whether the tokenizers have the two marker tokens for terms."""
         return bool(self.src.term_marks)
 
     def tag_id(self, tag: str) -> int:
@@ -291,7 +291,7 @@ class ReservedTokenizers(Tokenizers):
     def encode_source(self, line: str) -> EncodedSource:
         """Encode a source line whose target is not known, with all placeholders as slots.
 
-        Terms become translations between marks if the model has marks, and slots otherwise.
+        Terms become translations between marker tokens if the model has these, else slots.
         """
         parts, slots = self._split_source(line)
         ids = _ids(self.src.encode_parts(parts, self._inline_terms))
@@ -299,11 +299,11 @@ class ReservedTokenizers(Tokenizers):
 
     @property
     def _inline_terms(self) -> TermList | None:
-        """The terms whose translations go between marks; None if the model has no marks."""
+        """The terms whose translations go between marker tokens; None if the model lacks these."""
         return self.terms if self.src.term_marks else None
 
     def _split_source(self, line: str) -> tuple[Iterator[TextPart], dict[str, int]]:
-        """Return the parts and slots of a source line; without marks, terms have slots as well."""
+        """Return a source line's parts and slots; without marker tokens, terms have slots, too."""
         found = find_verbatim(line, self.protect)
         if self.terms is not None and not self.src.term_marks:
             terms = self.terms.find(line, ((start, end) for _, start, end in found))
@@ -380,7 +380,7 @@ def protected_by(tokenizers: Tokenizers) -> tuple[Group, ...]:
 
 
 def without_slots(src: Lines, tgt: Lines, protect: Sequence[Group], side: int) -> StreamedLines:
-    """Return one side of a text without placeholders that become slots; ``side`` is 0 or 1."""
+    """Return one side (0: source, 1: target) of a text without placeholders that become slots."""
 
     def read() -> Iterator[str]:
         for pair in zip(src, tgt, strict=True):
@@ -393,7 +393,7 @@ def without_slots(src: Lines, tgt: Lines, protect: Sequence[Group], side: int) -
 def _split_pair(
     src: str, tgt: str, protect: Sequence[Group]
 ) -> tuple[Iterator[TextPart], Iterator[TextPart]]:
-    """Return the parts of both sides; placeholders that occur on both sides become slots."""
+    """Return the parts of a source and its target; placeholders that both have become slots."""
     of_src, of_tgt = (find_verbatim(line, protect) for line in (src, tgt))
     slots = _number(of_src, {each.text for each in of_tgt})
     return split_parts(src, of_src, slots), split_parts(tgt, of_tgt, slots)
@@ -402,7 +402,7 @@ def _split_pair(
 def _number(
     placeholders: Sequence[VerbatimPart], among: Collection[str] | None = None
 ) -> dict[str, int]:
-    """Number the placeholders' slots in order of appearance; leave out those not in ``among``."""
+    """Number placeholders in order of appearance; leave out those not in ``among``, if given."""
     texts = (each.text for each in placeholders if among is None or each.text in among)
     return {text: number for number, text in enumerate(list(dict.fromkeys(texts))[:SLOTS])}
 

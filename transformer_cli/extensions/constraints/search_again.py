@@ -30,9 +30,9 @@ class ReservedReviser(Reviser):
         n_best: int | None,
         watcher: Watcher,
     ) -> list[list[Translation]]:
-        """Translate pieces that lost something again, with a wider beam; keep what loses least.
+        """Where a piece of a line lost any, search again with a wider beam; keep what lost least.
 
-        Lost terms count only in lines of one piece. N-best lists and samples are not revised.
+        Lost terms count only in lines that are not split. N-best lists and samples are kept.
         """
         if (n_best or 1) > 1 or translator.sampler is not None:
             return found

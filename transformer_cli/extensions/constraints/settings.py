@@ -11,7 +11,7 @@ from transformer_cli.extensions.verbatim.verbatim_parts import Group
 
 
 class ProtectSettings(Section):
-    """The tokenizer key ``protect``, for placeholders."""
+    """The setting ``tokenizer.protect``: which placeholders to copy unchanged."""
 
     protect: list[Group] = setting(
         [],
@@ -30,7 +30,7 @@ class ProtectSettings(Section):
 
 
 class TermsSettings(Section):
-    """The data key ``terms``."""
+    """The setting ``data.terms``: in what fraction of training lines to replace words."""
 
     terms: Annotated[float, Field(ge=0.0, le=1.0)] = setting(
         0.0,
@@ -54,5 +54,5 @@ def find_protect(tokenizer: TokenizerSection) -> list[Group]:
 
 
 def find_terms(data: DataSection) -> float:
-    """Return the share of training lines that get terms."""
+    """Return ``data.terms``, the fraction of training lines that get terms."""
     return data.terms if isinstance(data, TermsSettings) else 0.0

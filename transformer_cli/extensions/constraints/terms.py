@@ -48,7 +48,7 @@ class FoundTerm(NamedTuple):
 
 
 def read_pattern(text: str) -> tuple[str, ...]:
-    """Split one side of a term into words; raise ValueError for no words or a misplaced '*'."""
+    """Split a term or its translation into words; raise ValueError for no words or a wrong '*'."""
     words: list[str] = []
     end = -1
     for word in split_words(text):
@@ -73,7 +73,7 @@ def make_term(source: str, targets: Sequence[str]) -> Term:
 
 @dataclass(frozen=True)
 class TermList:
-    """The list of terms from a terms file."""
+    """The terms from a terms file; its methods find them in lines and translations."""
 
     terms: Sequence[Term]
 

@@ -1,7 +1,7 @@
 """Find corpora by name: OPUS archives, and Parquet data sets on the Hugging Face Hub.
 
-Names become URLs, which are downloaded and cached like any others. The Hub's answers are cached
-too, so a data set stays at the commit where it was first found, and needs no network afterwards.
+Names are turned into URLs, whose files are downloaded and cached. The Hub's answers are cached too,
+so later runs use the same commit of a data set, and need no network.
 """
 
 from pathlib import Path
@@ -32,7 +32,7 @@ _ON_THE_HUB = (
 
 
 def archive_url(name: str, src_lang: str, tgt_lang: str) -> str:
-    """Return the URL of an OPUS corpus's plain-text archive; ``name`` is CORPUS/VERSION."""
+    """Return the URL of an OPUS corpus in plain text; ``name`` has the form CORPUS/VERSION."""
     pair = "-".join(sorted(map(opus_code, (src_lang, tgt_lang))))
     return f"{ARCHIVES}OPUS-{name}/moses/{pair}.txt.zip"
 
@@ -43,7 +43,7 @@ def opus_code(language: str) -> str:
 
 
 def fetch_corpus(name: str, src_lang: str, tgt_lang: str) -> tuple[Path, Path]:
-    """Return path patterns for the two sides of an OPUS corpus; download its archive if needed.
+    """Return the two sides' paths, with wildcards, in an OPUS archive; download it if needed.
 
     Raises:
         CorpusError: OPUS has no such corpus in these languages, or the download fails.
@@ -72,7 +72,7 @@ class _File(BaseModel):
 
 
 class _DataSet(BaseModel):
-    """The Hub's description of a data set at a commit."""
+    """The Hub's JSON description of a data set: its commit and its files."""
 
     sha: str = Field(pattern="^[0-9a-f]{40}$")
     siblings: list[_File] = []
@@ -104,7 +104,7 @@ def _ask_hub(source: SourceConfig) -> _DataSet:
 
 
 def _list_files(source: SourceConfig, found: _DataSet) -> dict[str, _File]:
-    """Return a split's files in name order, keyed by URL; raise CorpusError if there are none."""
+    """Return a split's files, sorted by name and keyed by URL; raise CorpusError if it has none."""
     split = source.split if isinstance(source.split, str) else "train"
     wanted = f"{source.config or 'default'}/{split}"
     splits: dict[str, dict[str, _File]] = {}

@@ -8,11 +8,11 @@ _UTF_16 = ("utf-16", "utf-16-le", "utf-16-be")
 
 
 def find_encoding(declared: str, utf16: bool = False) -> str | None:
-    """Return Python's name for the encoding that a file declares; None if it cannot be used.
+    """Return Python's name for the encoding that a file declares, or None if it is not supported.
 
-    Except for UTF-16, they all decode ASCII bytes as ASCII, one at a time, in linear time.
-    ``utf16`` also allows UTF-16, which XML may declare; other UTF-16 text cannot declare it in
-    ASCII. Readers drop a byte order mark, so for 'utf-8-sig' this returns 'utf-8'.
+    All supported encodings but UTF-16 decode ASCII bytes as ASCII, one at a time, in linear time.
+    UTF-16 is supported if ``utf16`` is true, as for XML; other formats declare encodings in ASCII.
+    Readers drop a byte order mark, so for 'utf-8-sig' this returns 'utf-8'.
     """
     try:
         name = codecs.lookup(declared).name.removesuffix("-sig")

@@ -22,7 +22,7 @@ with lazy_imports():
 
 @dataclass(frozen=True)
 class CleanOptions(CommandOptions):
-    """The options of ``clean``."""
+    """The options of ``clean``: a config, settings that override it, and an output directory."""
 
     config: options.Config
     directory: Annotated[
@@ -73,7 +73,7 @@ def _lines(record: "prepared.CorpusRecord", reasons: Iterable[str]) -> Iterator[
 
 
 def check_new(path: Path, option: str, runs: Iterable[Path] = ()) -> None:
-    """Raise UsageError, before long work, unless ``path`` is or can become an empty directory.
+    """Raise UsageError unless ``path``, given with ``option``, is or can become an empty directory.
 
     ``runs`` are the directories of runs that the command reads; ``path`` may not be in them.
     """

@@ -10,7 +10,7 @@ from transformer_cli.data.corpus import Pairs, PairSource
 
 @dataclass(frozen=True)
 class ConcatenatedSources(PairSource):
-    """The pairs of several sources, concatenated."""
+    """Several sources of pairs, read one after another as if they were one source."""
 
     sources: tuple[PairSource, ...]
 
@@ -25,12 +25,12 @@ class ConcatenatedSources(PairSource):
         return hashlib.sha256(sums.encode()).hexdigest()
 
     def mtime_key(self) -> str | None:
-        """Return the keys of all sources, joined, or None if one of the sources has no key."""
+        """Return the sources' ``mtime_key``s, joined, or None if one of them is None."""
         keys = [source.mtime_key() for source in self.sources]
         return None if None in keys else "; ".join(map(str, keys))
 
     def blocks(self) -> Iterator[Pairs]:
-        """Yield the blocks of each source in turn."""
+        """Yield blocks of neighbouring pairs from each source, one source after another."""
         return chain.from_iterable(source.blocks() for source in self.sources)
 
 
@@ -43,5 +43,5 @@ class ExtendedText(ConcatenatedSources):
 
     @property
     def parts(self) -> dict[str, PairSource]:
-        """All sources, keyed by name."""
+        """The training split, with the name 'train', and the added sources, keyed by name."""
         return dict(zip(("train", *self.names), self.sources, strict=True))

@@ -1,12 +1,12 @@
 """Decide for each pair of a corpus which filter rejects it, or which split it goes to.
 
-Workers return what ``FilterPass`` collects about each pair: a flag, a measure or a digest for each
-filter, and a digest of each side; at most 60 bytes per pair. The main process then decides.
+Worker processes return what ``FilterPass`` collects about each pair, in at most 60 bytes: a flag, a
+number or a digest (hash) per filter, and a digest per line. The main process then decides.
 
-Held-out pairs are chosen so that neither of their sides is trained on. Pairs whose sides occur
-nowhere else are chosen first. If there are too few, others are held out as well, and all pairs that
-share a side with them are left out of the training text. The choice depends on the seed and on the
-text of the pairs, not on their order.
+Held-out pairs are chosen so that neither their sources nor their targets are trained on. Pairs that
+share no line with other pairs are chosen first. If there are too few, others are held out as well,
+and all pairs that share a source or target with them are left out of the training text. The choice
+depends on the seed and on the text of the pairs, not on their order.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,14 +38,14 @@ SPLITS = {TRAIN: "train", VAL: "val", TEST: "test"}
 
 @dataclass(frozen=True)
 class Filtering:
-    """The filters of a corpus, in a form that can be sent to workers."""
+    """The filters of a corpus, in a form that can be sent to worker processes."""
 
     names: tuple[str, ...]
     settings: FilterSettings
     active: tuple[frozenset[str], ...]
     """For each source, the names of its filters."""
     with_sides: bool
-    """Whether digests of the source and target lines are also needed."""
+    """Whether digests of the source and target lines are needed, to choose held-out pairs."""
 
     @property
     def filters(self) -> list[Filter]:
@@ -59,7 +59,7 @@ def _build(names: tuple[str, ...], settings: FilterSettings) -> list[Filter]:
 
 
 def judge(filtering: Filtering, source: int, pairs: Pairs) -> list[np.ndarray]:
-    """Return one array of facts about the pairs per filter, then one of digests per side."""
+    """Return, as arrays, a value per pair for each filter, then digests of sources and targets."""
     passed = FilterPass(filtering.filters, filtering.active[source])
     for batch in in_batches(pairs):
         passed.add(batch)
@@ -74,7 +74,7 @@ def decide(
 
     Args:
         filtering: the filters.
-        columns: the arrays from ``judge``, each joined over all parts of the text.
+        columns: the arrays from ``judge``, each concatenated over all pairs.
         source_of: the index of each pair's data source.
     """
     reasons = np.full(len(source_of), -1, np.int8)
@@ -94,10 +94,10 @@ def decide(
 def draw(
     split: SplitConfig, may_hold_out: np.ndarray, sides: Sequence[np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the held-out pairs' indices (test first) and a mask of pairs sharing a side with them.
+    """Return the held-out pairs' indices (test first) and a mask of pairs sharing a line with them.
 
     Args:
-        split: how many pairs to hold out; fewer are returned if there are not enough.
+        split: how many pairs to hold out, if there are enough, and the seed.
         may_hold_out: a mask of the pairs that may be drawn.
         sides: the digests of all source lines, and those of all target lines.
     """
@@ -124,7 +124,7 @@ def draw(
 def _choose_apart(
     held_out: Sequence[int], others: np.ndarray, sides: Sequence[np.ndarray], wanted: int
 ) -> Iterator[int]:
-    """Yield the missing pairs: the first of ``others`` that share no side with a held-out pair."""
+    """Yield those of the indices ``others`` whose pairs share no line with a held-out pair."""
     missing = wanted - len(held_out)
     seen = [set(digests[held_out].tolist()) for digests in sides]
     for place in others.tolist():

@@ -76,7 +76,7 @@ class TextOptions(ExtraOptions):
 
     @property
     def config_name(self) -> str | None:
-        """The config's name from ``--name``, without its ending; None if it is not given."""
+        """The config's name from ``--name``, without .yaml or .yml; None if it is not given."""
         if self.name is None:
             return None
         if Path(self.name).name != self.name:
@@ -84,7 +84,7 @@ class TextOptions(ExtraOptions):
         return re.sub(r"(?<=.)\.ya?ml$", "", self.name)
 
     def pair(self, split: str, prefix: str = "") -> "corpus.ParallelFiles | None":
-        """Return a split's files from two options with this prefix; None if neither is given."""
+        """Return a split's files, e.g. from --val-src and --val-tgt; None if neither is given."""
         src, tgt = getattr(self, f"{prefix}src"), getattr(self, f"{prefix}tgt")
         if src is None and tgt is None and prefix:
             return None
@@ -133,7 +133,7 @@ def configure_own(given: "InitOptions", rest: str) -> "NewConfig":
 
 
 def configure_opus(given: "InitOptions", rest: str) -> "NewConfig | None":
-    """Return a config for an OPUS corpus; if none is named, list the corpora and return None."""
+    """Return a config for the OPUS corpus ``rest``; if it is '', list corpora and return None."""
     opening.check_stores("--from opus")
     text = given.extra(TextOptions)
     name = text.config_name

@@ -12,9 +12,9 @@ from transformer_cli.extensions.corpora.settings import CorpusData, SourceConfig
 
 
 class SourcesKind(CorpusKind[CorpusData]):
-    """Splits that are drawn from shared sources, or read from a source of their own.
+    """Data whose splits are drawn from ``data.sources``, or read from a source of their own.
 
-    A run with checkpoints keeps its own text, even if ``data.sources`` changes.
+    A run with checkpoints keeps the text that it began with, even if ``data.sources`` changes.
     """
 
     keeps_text = True
@@ -49,7 +49,7 @@ class SourcesKind(CorpusKind[CorpusData]):
         return prepared.read_split(text.src.parent, split, self.data)
 
     def is_here(self, split: str, place: Path | None) -> bool:
-        """Return False if the split has its own source and that must be downloaded, else True."""
+        """Return False if the split has a source of its own that must be downloaded, else True."""
         return split not in self._given or self._given[split].is_local
 
     @property
@@ -57,7 +57,7 @@ class SourcesKind(CorpusKind[CorpusData]):
         return prepared.given_sources(self.data)
 
     def has_prepared(self, directory: Path, is_begun: bool) -> bool:
-        """Return whether ``directory`` has text made from the current sources or used by a run."""
+        """Return whether ``directory`` has the run's text, up to date unless training has begun."""
         from transformer_cli.extensions.corpora.preparing import is_prepared
 
         record = prepared.read_corpus_record(directory)

@@ -2,7 +2,7 @@
 
 api = 1
 TABLES = (".tsv", ".jsonl")
-"""The filename endings of tables from which ``translate`` reads a column or field."""
+"""The file extensions of tables from which ``translate`` can read one column or field."""
 
 needs = ("checks", "revision")
 provides = {

@@ -34,7 +34,7 @@ class TrainingMix:
     weights: tuple[float, ...]
     """How often each pair of a source is drawn in an epoch."""
     tags: tuple[int | None, ...]
-    """For each source, the id of the tag before its source sentences; None: no tag."""
+    """For each source, the id of the tag token before its source sentences, or None for no tag."""
     rows: tuple[tuple[str, str], ...] = ()
     """Rows for the training summary, each with a name and a value."""
 
@@ -44,16 +44,16 @@ class TrainingMix:
         return replace(self, weights=(*self.weights[:-count], *scaled))
 
     def sources_of(self, pairs: np.ndarray) -> np.ndarray:
-        """Return the index of each pair's data source; ``pairs`` are indices in the whole text."""
+        """Return the index of each pair's data source; ``pairs`` are indices in training text."""
         return np.searchsorted(np.cumsum(self.sizes, dtype=np.int64), pairs, side="right")
 
     def count_tags(self, pairs: np.ndarray) -> np.ndarray:
-        """Return the number of tags (0 or 1) before each pair's source sentence."""
+        """Return the number of tag tokens (0 or 1) before each pair's source sentence."""
         has_tag = np.array([tag is not None for tag in self.tags], np.int64)
         return np.take(has_tag, self.sources_of(pairs))
 
     def add_tags(self, text: EncodedText, pairs: np.ndarray) -> EncodedText:
-        """Return ``text`` with its source sentences tagged; ``pairs`` has its pairs' indices."""
+        """Return ``text`` with tag tokens; ``pairs`` has its pairs' indices in training text."""
         counts = self.count_tags(pairs)
         if not counts.any():
             return text
@@ -69,7 +69,7 @@ class TrainingMix:
 
 
 class MixedStore(ShardedStore):
-    """The short pairs of a store, with tags, drawn as often as their sources' weights say."""
+    """A store's pairs up to ``max_length``, tagged, drawn as often as a source's weight says."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class MixedStore(ShardedStore):
         self.mix = mix
 
     def shard_lengths(self, shard: int) -> Lengths:
-        """Return the maximum source and target lengths of the pairs that each draw may pick."""
+        """Return the maximum source and target lengths that each drawn pair of a shard can have."""
         return self._sampler(shard).lengths
 
     def draw(self, shard: int, seed: int, epoch: int) -> EncodedText:
@@ -102,14 +102,14 @@ class MixedStore(ShardedStore):
         return Lengths(src + self.mix.count_tags(self._places(shard)), tgt)
 
     def _places(self, shard: int) -> np.ndarray:
-        """Return the indices in the whole text of a shard's pairs, including long pairs."""
+        """Return the indices in the training text of a shard's pairs, including long pairs."""
         page_pairs = self.store.record.page_pairs
         firsts = np.array(self.pages(shard)) * page_pairs
         places = (firsts[:, None] + np.arange(page_pairs)).ravel()
         return places[places < len(self.store)]
 
     def _sampler(self, shard: int) -> "EpochSampler":
-        """Return the sampler for a shard's short pairs."""
+        """Return the sampler for a shard's pairs of at most ``max_length`` tokens."""
         lengths = self.read_lengths(shard)
         short = self.find_short(lengths)
         lengths = Lengths(lengths.src[short], lengths.tgt[short])
@@ -136,7 +136,7 @@ _STRIDE = 648_055
 
 @dataclass(frozen=True)
 class _Share:
-    """A sample of a source's pairs for each epoch, evenly spaced in the order of their lengths."""
+    """Some pairs of a source, drawn anew in each epoch, evenly spaced in the order of length."""
 
     pairs: np.ndarray
     """The indices of all pairs of the source, sorted by length."""
@@ -144,12 +144,12 @@ class _Share:
     """How many pairs are drawn per epoch."""
 
     def pick(self, shift: int) -> np.ndarray:
-        """Return an epoch's pairs; over all shifts below 2^20, each is picked equally often."""
+        """Return an epoch's pairs; all shifts below 2^20 together pick each pair equally often."""
         steps = np.arange(self.count, dtype=np.int64) * _STEPS + shift
         return np.take(self.pairs, steps * len(self.pairs) // (self.count * _STEPS))
 
     def max_lengths(self, side: np.ndarray) -> np.ndarray:
-        """Return, for each draw, the maximum length in ``side`` of the pairs that it may pick."""
+        """Return each picked pair's maximum length over all shifts, from one language's lengths."""
         draws = np.arange(self.count + 1, dtype=np.int64) * len(self.pairs)
         first, last = draws[:-1] // self.count, -(-draws[1:] // self.count)
         # Add an element, as reduceat accepts no end beyond the array.
@@ -158,10 +158,10 @@ class _Share:
 
 
 class EpochSampler:
-    """A sampler of the pairs of an epoch. Some draws pick one of several pairs of similar length.
+    """A sampler of an epoch's pairs: those in ``every``, and some that it picks from ``shares``.
 
-    Each epoch has all pairs in ``every``, as often as they occur there. Batches are planned for
-    the longest pair that each draw may pick, so all epochs have the same number of batches.
+    Each pick is one of a few pairs of similar length. Batches are planned for the longest of them,
+    so all epochs have the same number of batches.
     """
 
     def __init__(self, every: np.ndarray, shares: Sequence[_Share], lengths: Lengths) -> None:
@@ -173,10 +173,10 @@ class EpochSampler:
                 for side in lengths
             )
         )
-        """The maximum source and target lengths of the pairs that each draw may pick."""
+        """The maximum source and target lengths that each pair of an epoch can have."""
 
     def pick(self, seed: int, epoch: int, shard: int) -> np.ndarray:
-        """Return the index of the pair that each draw picks; it depends only on the arguments."""
+        """Return the indices of an epoch's pairs, which depend only on the arguments."""
         random = np.random.Generator(np.random.PCG64([seed, shard]))
         shifts = (random.integers(0, _STEPS, len(self._shares)) + epoch * _STRIDE) % _STEPS
         picked = (share.pick(int(shift)) for share, shift in zip(self._shares, shifts, strict=True))
@@ -203,7 +203,7 @@ def mix_store(
     tokenizers: Tokenizers,
     store: EncodedStore,
 ) -> MixedStore | None:
-    """Return a store that applies the sources' weights and tags; None if no source sets any."""
+    """Return a store that applies the sources' weights and tags, or None if none are set."""
     data = config.data
     added = [(source.weight, source.tag) for source in added_sources(data).values()]
     if isinstance(data, CorpusData):
@@ -231,7 +231,7 @@ def mix_store(
 def _weigh_replay(
     replay: Replay, mix: TrainingMix, store: EncodedStore, max_length: int
 ) -> TrainingMix:
-    """Reweight the mix so that replayed pairs make up a share ``replay.share`` of each epoch."""
+    """Return the mix, with new weights, so that ``replay.share`` of each epoch is replayed text."""
     short = _count_short_pairs(mix, store, max_length)
     count = len(replay.sources)
     own, replayed = np.split(np.array(mix.weights) * short, [-count])

@@ -1,4 +1,4 @@
-"""Open a configured source in its format."""
+"""Open a source of parallel text with the reader for its format."""
 
 import re
 from collections.abc import Sequence
@@ -19,12 +19,12 @@ from transformer_cli.extensions.corpora.tmx import TmxReader
 from transformer_cli.extensions.corpora.units import BadUnits, UnitReader
 
 MAX_BAD_UNITS = 0.01
-"""The default limit for the share of a source's units that may be damaged."""
+"""The default limit for the fraction of a source's lines, rows or entries that are damaged."""
 
 
 @dataclass(frozen=True)
 class TextReader(ParallelFiles):
-    """Two aligned text files. A damaged line is an error, as dropping it would lose the pair."""
+    """Two aligned text files. A damaged line is an error, and not left out as in other formats."""
 
     bad: BadUnits = field(default_factory=BadUnits, compare=False)
 
@@ -37,7 +37,7 @@ class TextFilesReader(ConcatenatedSources):
     bad: BadUnits = field(default_factory=BadUnits, compare=False)
 
     def mtime_key(self) -> str | None:
-        """Return one key for all files; each store is queried only once."""
+        """Return one ``mtime_key`` for all files, so that each server is queried only once."""
         return mtime_key_of(path for source in self.sources for path in source.paths)
 
 
@@ -46,7 +46,7 @@ SourceReader = TextReader | TextFilesReader | UnitReader
 
 
 def check_stores(name: str) -> None:
-    """Raise MissingExtraError if no installed extension can fetch ``name``."""
+    """Raise MissingExtraError if the extension ``stores``, which downloads ``name``, is missing."""
     if not registry.is_installed("stores"):
         missing = registry.describe_missing("extension", "stores")
         raise MissingExtraError(f"{name}: cannot be downloaded; {missing}")
@@ -74,8 +74,8 @@ def open_source(
 ) -> SourceReader:
     """Return a reader for a source; it reads no pairs until they are requested.
 
-    Some formats need the languages. Damaged units are counted and left out, as long as they are
-    at most a share of ``max_bad_units`` of the source's units.
+    Some formats need the languages. Damaged lines, rows or entries are counted and left out, as
+    long as they are at most the fraction ``max_bad_units`` of all.
 
     Raises:
         CorpusError: no file matches a path with wildcards, the path is a directory, or a file
@@ -107,10 +107,10 @@ def open_source(
 
 
 def source_of_file(path: Path) -> SourceConfig:
-    """Return the source setting for a TMX, PO or two-column TSV file, from its name's ending.
+    """Return the source setting for a TMX, PO or two-column TSV file, from its file extension.
 
     Raises:
-        UsageError: the name has another ending.
+        UsageError: the file has another extension.
     """
     name = path.with_suffix("") if is_compressed(path) else path
     match name.suffix.lower().removeprefix("."):

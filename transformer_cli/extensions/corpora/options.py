@@ -22,7 +22,7 @@ _FORMATS: dict[str, Any] = {ending: ending.removeprefix(".") for ending in TABLE
 
 
 def format_of(path: Path) -> TableFormat | None:
-    """Return the table format for a filename, ignoring e.g. .gz; None if it is not a table."""
+    """Return the table format of a file extension, ignoring .gz and the like; None for others."""
     found: TableFormat | None = _FORMATS.get(plain_text.ending_of(path))
     return found
 

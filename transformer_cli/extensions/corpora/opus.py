@@ -1,4 +1,4 @@
-"""List the corpora in two languages that OPUS, the open collection of parallel corpora, has."""
+"""List the corpora that OPUS, an open collection of parallel corpora, has in two languages."""
 
 import re
 from typing import Annotated
@@ -30,7 +30,7 @@ class Release(BaseModel):
 
     @property
     def name(self) -> str:
-        """The corpus and its version as CORPUS/VERSION, like a source's setting ``opus``."""
+        """The corpus and its version as CORPUS/VERSION, the form of a source's setting ``opus``."""
         return f"{self.corpus}/{self.version}"
 
 

@@ -39,11 +39,11 @@ _CHARSET = re.compile(
 )
 _PLURAL_FORMS = re.compile(r"nplurals\s*=\s*(\d{1,3})\s*;\s*plural\s*=([^;]*)")
 _NUMBERS = range(1, 1001)
-"""Counts to try: enough to find the most frequent plural form, as rules use the last two digits."""
+"""The values of n for finding a rule's most frequent plural form; rules use the last two digits."""
 
 
 class PluralForms(NamedTuple):
-    """The plural forms that a header describes."""
+    """How many plural forms a file's header describes, and the indices of two of them."""
 
     number: int
     one: int  # the form for one thing
@@ -53,7 +53,7 @@ class PluralForms(NamedTuple):
 
 @dataclass(frozen=True)
 class PoReader(UnitReader):
-    """A reader of PO files. From plurals, it takes the forms for one thing and for most numbers."""
+    """A reader of PO files. It reads two plural forms: for one thing, and for most numbers."""
 
     languages: tuple[str, str]
 
@@ -74,7 +74,7 @@ class PoReader(UnitReader):
         return "has no translated entries"
 
     def _is_swapped(self, language: str, name: str) -> bool:
-        """Return whether messages are in the target language, judging by the header's language."""
+        """Return whether msgid strings are in the target language; ``language`` is the header's."""
         src, tgt = map(base_language, self.languages)
         code = language_code(language)
         if code not in ("", src, tgt):
@@ -128,7 +128,7 @@ class PoEntry:
 
 
 def read_flags(comment: str) -> list[str]:
-    """Return the flags in a comment."""
+    """Return the flags in a comment such as '#, fuzzy, c-format'."""
     return [flag.strip() for flag in comment[2:].split(",") if flag.strip()]
 
 
@@ -303,7 +303,7 @@ def _match_forms(texts: Texts, plural: PluralForms | None) -> list[tuple[str, st
 
 
 def language_code(language: str) -> str:
-    """Return the base language code from a header's language; '' if that has no code."""
+    """Return the base language code from a header's Language field, or '' if it has no code."""
     code = base_language(language)
     return code if len(code) <= 3 else ""  # a name, e.g. 'Portuguese'
 

@@ -1,6 +1,6 @@
 """A prepared corpus: the files of its splits, and a record of its sources.
 
-It is an artifact with two files per split, e.g. ``train.src`` and ``train.tgt``, and sources.json.
+It is an ``Artifact`` with two files per split, e.g. train.src and train.tgt, and sources.json.
 A split's pairs are in the order of the sources. ``preparing.py`` writes the corpus. A split with a
 source of its own is not part of the corpus; that source is read directly.
 """
@@ -31,9 +31,9 @@ class SourceRecord(BaseModel):
     """The source's name, e.g. 'sources[0] memory.tmx'."""
     pairs: int
     bad: int
-    """The number of units that could not be read."""
+    """The number of lines, rows or entries that could not be read."""
     first_bad: str | None
-    """The error message for the first unit that could not be read."""
+    """The error message for the first line, row or entry that could not be read."""
     removed: dict[str, int]
     """The number of pairs left out, keyed by reason: a filter's name or ``HELD_OUT``."""
     kept: dict[str, int]
@@ -41,15 +41,15 @@ class SourceRecord(BaseModel):
 
 
 class CorpusRecord(Record):
-    """The content of sources.json, with the sources' checksum."""
+    """The content of sources.json: how many pairs of each source were kept, and a checksum."""
 
     mtime_key: str | None
-    """The sources' key when they were read; see ``PairSource.mtime_key``."""
+    """What ``PairSource.mtime_key`` returned for the sources when they were read."""
     sources: list[SourceRecord]
 
 
 def corpus_artifact(directory: Path) -> Artifact[CorpusRecord]:
-    """Return the artifact of a prepared corpus."""
+    """Return the ``Artifact`` that reads, writes and checks a prepared corpus."""
     return Artifact(directory, CorpusRecord, RECORD)
 
 
@@ -106,14 +106,14 @@ def open_configured(source: SourceConfig, data: CorpusData) -> SourceReader:
 
 
 def readable_pairs(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Yield pairs without the characters that ``decode_lines`` drops when it reads files."""
+    """Drop byte order marks and final carriage returns, as ``decode_lines`` does for files."""
     for src, tgt in pairs:
         yield src.lstrip("\ufeff").rstrip("\r"), tgt.lstrip("\ufeff").rstrip("\r")
 
 
 @contextmanager
 def open_writer(files: ParallelFiles) -> Iterator[Callable[[str, str], None]]:
-    """Yield a function that writes a pair; both files appear when the block succeeds."""
+    """Yield a function that writes a pair; both files appear when the ``with`` block succeeds."""
     with ExitStack() as stack:
         made = [stack.enter_context(whole_file(path)) for path in (files.src, files.tgt)]
         src, tgt = (

@@ -46,7 +46,7 @@ DROPPED = "dropped.tsv"
 PART_PAIRS = 1 << 14
 """The number of pairs per task."""
 _MOST_AHEAD = 64
-"""The maximum number of parts that may wait for workers."""
+"""The maximum number of tasks that may wait for worker processes."""
 MIN_BYTES_FOR_WORKERS = 1 << 24
 """For less text than this, it is not worth the second that starting workers takes."""
 
@@ -87,7 +87,7 @@ def is_prepared(data: CorpusData, directory: Path) -> bool:
 
 @dataclass(frozen=True)
 class UnpreparedSplit:
-    """A split of a corpus, identified by its settings and sources without preparing the corpus."""
+    """A split of a corpus, identified by its settings and sources before the corpus is prepared."""
 
     data: CorpusData
     split: str
@@ -200,7 +200,7 @@ def _read(
     spooled: Sequence[Path],
     tasks: Executor,
 ) -> tuple[list[np.ndarray], list[int]]:
-    """Write all pairs to the two ``spooled`` files, and judge them.
+    """Write all pairs to the temporary files ``spooled``, and run ``judge`` on them in tasks.
 
     Returns the arrays from ``judge``, joined over all pairs, and each source's number of pairs.
     """
@@ -234,7 +234,7 @@ def _decide(
     split: SplitConfig | None,
     may_hold_out: np.ndarray,
 ) -> np.ndarray:
-    """Return each pair's fate (int8): its split's number, or that of the reason to leave it out."""
+    """Return what becomes of each pair: its index (int8) in [*splits, *filters, ``HELD_OUT``]."""
     reasons = decide(filtering, columns, source_of)
     filters = filtering.filters
     kept = reasons < 0
@@ -291,8 +291,8 @@ def append_dropped(
 ) -> None:
     """Append the pairs that are left out to the table at ``path``.
 
-    ``names[fate]`` is the name of a fate, and ``of_pairs`` has the name of each pair's data source.
-    Pairs are numbered from 1 across all sources.
+    ``fates`` has each pair's index in ``names``, which lists splits and reasons; ``of_pairs`` has
+    the name of each pair's data source. Pairs are numbered from 1 across all sources.
     """
     with ExitStack() as stack:
         sides = [stack.enter_context(each.open("rb")) for each in spooled]

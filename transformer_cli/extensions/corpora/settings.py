@@ -204,7 +204,7 @@ class SourceConfig(TextFiles):
 
     @property
     def description(self) -> str:
-        """The names of its files, without their directories."""
+        """``name``, followed by the filename of the target side if the sides are in two files."""
         return f"{self.name} and {self.tgt.name}" if self.tgt is not None else self.name
 
 
@@ -253,7 +253,7 @@ def check_tags(sources: list[SourceConfig], config: Any) -> None:
 
 
 class ReplaySettings(Section):
-    """The key ``replay``, for data kinds with the user's own text."""
+    """The setting ``data.replay``, for data kinds with the user's own text."""
 
     replay: Replay | None = setting(None, "replayed text, to limit forgetting")
 
@@ -264,7 +264,7 @@ class ReplaySettings(Section):
 
 
 class MoreSettings(Section):
-    """The key ``more``, for data kinds that accept additional training pairs."""
+    """The setting ``data.more``, for data kinds that accept additional training pairs."""
 
     more: Annotated[list[SourceConfig], AfterValidator(_check_unfiltered)] = setting(
         [],
@@ -349,7 +349,7 @@ class CorpusData(ReplaySettings, FilterSettings):
 
 
 def find_more(data: DataSection) -> list[SourceConfig]:
-    """Return the sources of additional training pairs."""
+    """Return the sources of additional training pairs, from the setting ``data.more``."""
     return data.more if isinstance(data, MoreSettings) else []
 
 
@@ -359,7 +359,7 @@ def may_have_more(data: DataSection) -> bool:
 
 
 def find_replay(data: DataSection) -> Replay | None:
-    """Return the text to replay, if any."""
+    """Return ``data.replay``, which adds general text to training; None if it is not set."""
     return data.replay if isinstance(data, ReplaySettings) else None
 
 

@@ -46,7 +46,7 @@ _TYPES = {
 
 
 class TextColumn(NamedTuple):
-    """The column or field of a table that has the text."""
+    """The column or field of a table that has the text to translate."""
 
     format: TableFormat
     key: int | str
@@ -309,7 +309,7 @@ def open_parquet(path: Path) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class TsvReader(UnitReader):
-    """A reader of tables in which each line is a pair; it skips blank lines."""
+    """A reader of TSV files in which each line has a pair in two columns; it skips blank lines."""
 
     columns: tuple[int | str, int | str]
 

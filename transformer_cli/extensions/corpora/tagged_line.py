@@ -4,7 +4,7 @@ from typing import Self
 
 
 class TaggedLine(str):
-    """A line of text with a tag. Only the tag codec uses the tag: it puts the tag's id first."""
+    """A line of text with a tag, which ``ReservedTokenizers`` encodes as the line's first token."""
 
     tag: str | None
 

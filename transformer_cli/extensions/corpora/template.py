@@ -1,4 +1,4 @@
-"""The text of a config that fits the size of the user's text."""
+"""The YAML text of a new config, with a model whose size suits the user's text."""
 
 import json
 from collections.abc import Mapping

@@ -46,7 +46,7 @@ def make_parser(encoding: str | None, make_error: Callable[[str], Exception]) ->
 
 @dataclass(frozen=True)
 class TmxReader(UnitReader):
-    """A reader of TMX files. In each unit, every source variant is paired with every target one."""
+    """A reader of TMX files. It pairs each source text of a translation unit with each target."""
 
     languages: tuple[str, str]
     # The languages found in the latest pass, in order.

@@ -1,4 +1,4 @@
-"""Code that all readers share: counting damaged units, and reading files, lines and texts."""
+"""Code shared by all readers, which read units: lines, records, entries and the like."""
 
 import re
 from abc import abstractmethod
@@ -14,7 +14,7 @@ from transformer_cli.data.corpus import PairSource, hash_files, mtime_key_of
 from transformer_cli.text.lines import decode_line, without_byte_order_mark
 
 MAX_SIDE_CHARACTERS = 1 << 20
-"""The maximum characters of a side. A longer one counts as damaged, as it may not fit in memory."""
+"""The most characters that a source or a target may have; a longer one counts as damaged."""
 
 # From this many units on, a pass is judged while it runs, to find a wrong file early.
 _ENOUGH_UNITS = 1000
@@ -31,7 +31,7 @@ ROW_ADVICE = "correct or remove the row"  # the advice about a row that cannot b
 
 @dataclass
 class BadUnits:
-    """Counts of all units (lines, records or translation units) and damaged ones in a pass."""
+    """Counts of all units and of damaged units in one pass over a source."""
 
     units: int = 0  # all units, damaged or not; each pair of a translation unit counts as one
     count: int = 0
@@ -39,14 +39,14 @@ class BadUnits:
     """The message about the first damaged unit, which names the file and line; None: no damage."""
 
     def add(self, message: str, max_share: float) -> None:
-        """Count the latest unit as damaged; if there are enough units, call ``check``."""
+        """Count the latest unit as damaged. Once enough units have been read, call ``check``."""
         self.count += 1
         self.why = self.why or message
         if self.units >= (_ENOUGH_FOR_ALL if self.count == self.units else _ENOUGH_UNITS):
             self.check(max_share)
 
     def check(self, max_share: float) -> None:
-        """Raise CorpusError if all units, or a share of more than ``max_share``, are damaged."""
+        """Raise CorpusError if all units, or more than the fraction ``max_share``, are damaged."""
         if self.count and self.count == self.units:
             raise CorpusError(self.why)
         if self.count > max_share * self.units:
@@ -68,7 +68,7 @@ class UnitReader(PairSource):
 
     @abstractmethod
     def units(self, file: Path) -> Iterable[Unit]:
-        """Yield the units of a file; raise CorpusError if reading cannot continue."""
+        """Yield a file's pairs and its errors; raise CorpusError if reading cannot continue."""
 
     def nothing_found(self) -> str:
         """Return the reason why there are no pairs."""
@@ -130,7 +130,7 @@ def one_line(text: str, what: str) -> str:
 def comparable_code(languages: Sequence[str]) -> Callable[[str], str]:
     """Return a function that shortens language codes but keeps the given ``languages`` distinct.
 
-    It returns the base language, or the whole code if both have the same base: pt-BR and pt-PT.
+    It returns the base language, or the whole code if both have the same base, as pt-BR and pt-PT.
     """
     if len(set(map(base_language, languages))) == len(languages):
         return base_language

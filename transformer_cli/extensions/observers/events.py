@@ -21,7 +21,7 @@ _NO_CURVES = frozenset(
 
 
 class TensorBoardObserver(Observer):
-    """An observer that writes tensorboard/ in a run, so that TensorBoard can show its progress.
+    """An observer that writes to tensorboard/ in a run, so that TensorBoard can show its progress.
 
     Each session writes a new file with all records in metrics.jsonl. Wall times leave out the
     pauses between sessions, so that TensorBoard's relative time is the time spent training.

@@ -84,7 +84,7 @@ def sample_epoch(epochs: EpochBatches, count: int) -> EpochSample:
 
 
 def forecast_training(trainer: Trainer, validator: Validator) -> Forecast | None:
-    """Forecast the cost of the remaining steps and validations; see ``forecast``."""
+    """Forecast the time and memory of the remaining steps and validations; see ``forecast``."""
     sample = sample_epoch(trainer.epochs, PROBED)
     return forecast(trainer, sample, lambda: time_validation(validator))
 

@@ -26,7 +26,7 @@ class Numbers(NamedTuple):
 
 
 def count_numbers(model: Transformer, config: Config) -> Numbers:
-    """Count the numbers that training ``model`` keeps; frozen weights need no gradients."""
+    """Count the numbers that training ``model`` keeps in memory; frozen weights need fewer."""
     # An extension's average may keep additional weights, for example the initial ones.
     copies = 1 + config.training.has_average + (config.training.average is not None)
     trained = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
@@ -71,7 +71,7 @@ def processes_sharing(device: torch.device, ranks: Ranks) -> int:
 
 
 def memory_of(device: torch.device) -> int:
-    """Return the memory in bytes of a GPU, else of the machine, or the cgroup's lower limit."""
+    """Return the bytes of memory of a CUDA GPU, else of the machine, or a lower cgroup limit."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[1]
     # Use a list: most machines have no limit, and min() of a single number is an error.

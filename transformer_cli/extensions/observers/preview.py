@@ -32,7 +32,7 @@ class Preview(Observer):
         device: torch.device,
         ranks: Ranks,
     ) -> None:
-        """Check the memory, before text is read (no ``vocab_sizes``) and again afterwards."""
+        """Check the memory, before text is read (``vocab_sizes`` is None) and again afterwards."""
         smallest = len(SPECIALS), len(SPECIALS)
         model = build_shapes(config.model, *(vocab_sizes or smallest), PAD_ID)
         if count_parameters(model) > _SMALL:

@@ -20,7 +20,7 @@ def find_pool(_: None, place: Path) -> OpenExecutor | None:
 
 
 class LazyPool(Executor):
-    """An executor that starts its processes with the first task, as short text needs none."""
+    """An executor that starts its processes with the first task, as short text needs no tasks."""
 
     def __init__(self, workers: int) -> None:
         self._workers = workers

@@ -68,8 +68,8 @@ def _end_with_parent() -> None:
 def block_sigint() -> Iterator[None]:
     """Make processes that are started inside the block ignore Ctrl-C.
 
-    Ctrl-C signals all processes, but only the parent should handle it, and then end the others. The
-    others keep it blocked. Windows cannot block signals, so there they ignore it once they run.
+    Ctrl-C signals all processes, but only the parent should handle it, and then end the workers,
+    which block the signal. Windows cannot block signals; there, workers ignore it once they run.
     """
     if sys.platform == "win32":
         yield

@@ -43,7 +43,7 @@ FIXED = "fixed by a second search"
 
 
 class DoubtFinder:
-    """A finder of translations, into one target language, that are most likely wrong."""
+    """Finds the translations into one target language that are most likely wrong."""
 
     def __init__(self, tgt_lang: str, may_copy: bool = False) -> None:
         self._script = ScriptCheck(tgt_lang)
@@ -72,7 +72,7 @@ def is_copy(src: str, tgt: str) -> bool:
 
 
 def is_short(line: str) -> bool:
-    """Return whether a line has so few letters outside verbatim parts that a copy may be right."""
+    """Return whether a line has so few letters, except in URLs etc., that a copy may be right."""
     from transformer_cli.extensions.verbatim.verbatim_parts import without_verbatim  # rarely used
 
     return sum(map(str.isalpha, without_verbatim(line))) < MIN_TELLING_LETTERS
@@ -134,7 +134,7 @@ class Doubts(Reviser):
 
     Attributes:
         finder: finds doubtful translations.
-        is_raw: whether to write the model's output unchanged, as with scores.
+        is_raw: whether to leave translations unchanged, as is done when their scores are written.
         falls_back: whether to write the source line if all its translations are doubtful.
     """
 
@@ -152,8 +152,8 @@ class Doubts(Reviser):
     ) -> list[list[Translation]]:
         """Search again, with a wider beam, if a line's best translation is doubtful.
 
-        Take the best new translation that is not doubtful and has not lost more of its source than
-        the old one. If there is none, keep the old one. Samples are never replaced.
+        Take the best new translation that is not doubtful and has lost no more placeholders or
+        terms than the old one. If there is none, keep the old one. Samples are never replaced.
         """
         doubts = [
             self.finder.find(line.text, best.text)

@@ -50,7 +50,7 @@ _CLOSE = ("no nb nn da", "bs cnr hr sr", "cs sk", "gl pt", "id ms")
 
 
 def scripts_of(language: str) -> frozenset[str] | None:
-    """Return the Unicode names of the scripts of a language, e.g. 'sr-Latn'; None if unknown."""
+    """Return the Unicode names of the scripts of a language such as 'sr-Latn'; None if unknown."""
     script = _BY_CODE.get(script_code(language) or "")
     return _SCRIPTS.get(base_language(language)) if script is None else frozenset({script})
 

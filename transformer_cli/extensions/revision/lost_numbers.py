@@ -28,7 +28,7 @@ def loses_numbers(src: str, tgt: str) -> bool:
 
 
 def find_numbers(line: str, reads_afternoons: bool) -> Counter[str]:
-    """Return a line's numbers; '1,000', '1.000' and '1 000' are equal, and '3 pm' may be 15."""
+    """Return a line's numbers; '1,000', '1.000' and '1 000' are equal; '3 pm' may count as 15."""
     line = without_verbatim(line)
     if not line.isascii():
         line = DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), line)

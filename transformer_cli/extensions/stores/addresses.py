@@ -90,7 +90,7 @@ def _hide_in_word(word: str) -> str:
 
 
 def _has_login(authority: str, is_web: bool) -> bool:
-    """Return whether the authority of a URL has a secret, given that its word has an @."""
+    """Return whether a URL's authority has a secret, given that there is an @ in or after it."""
     login, at, _ = authority.rpartition("@")
     if at:  # a name alone is a token in a web URL, but only a name in sftp://me@host
         return is_web or ":" in login

@@ -28,7 +28,7 @@ _READ_BYTES = 1 << 17
 
 
 class ZipArchives(Location):
-    """The location of files inside zip archives on this machine."""
+    """The ``Location`` of files inside zip archives on this machine."""
 
     def open(self, path: Path, once: bool = False) -> BinaryIO:
         archive, name = _split(path)

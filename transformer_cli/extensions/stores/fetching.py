@@ -42,7 +42,7 @@ Say = Callable[[str], object]
 
 
 def tell(message: str) -> None:
-    """Write a line to stderr."""
+    """Write a message to stderr, without the credentials in its URLs."""
     with suppress(OSError):  # stderr may be closed
         print(hide_credentials(make_visible(message)), file=sys.stderr)
 
@@ -56,7 +56,7 @@ def fetch(url: str, sha256: str | None = None, say: Say = tell, advice: str = _C
     Args:
         url: an https URL, or an http URL to this machine or with ``sha256``.
         sha256: the file's expected checksum, in hexadecimal; None: accept any file.
-        say: called with a line that describes the file and its size.
+        say: called with messages, e.g. about the file's size.
         advice: what the error message advises if the server has no such file.
 
     Raises:
@@ -88,7 +88,7 @@ def fetch(url: str, sha256: str | None = None, say: Say = tell, advice: str = _C
 
 
 def find(url: str, sha256: str | None = None) -> Path | None:
-    """Return the path of a web file that is undamaged in the user's cache, else None."""
+    """Return a web file's path in the user's cache, or None if it is missing or damaged there."""
     if sha256 is None:
         if (known := read_record(_cache() / f"{_digest(url)}.json", Record)) is None:
             return None
@@ -99,7 +99,7 @@ def find(url: str, sha256: str | None = None) -> Path | None:
 
 
 class WebFiles(Objects):
-    """The location of web files; training text is fetched first, other text is streamed."""
+    """The ``Location`` of web files; training text is fetched first, other text is streamed."""
 
     def find(self, path: Path, sha256: str | None = None) -> tuple[Path, ...]:
         url, name = _split(path)
@@ -119,7 +119,7 @@ WEB = WebFiles()
 
 
 def _split(path: Path) -> tuple[str, str]:
-    """Split a path into the URL to fetch, and the name within it if it is a zip archive."""
+    """Split a path into the URL to fetch and, if that is a zip archive, a file's name in it."""
     names = path.parts[2:]
     ends = (place for place, name in enumerate(names, start=3) if name.lower().endswith(".zip"))
     end = next(ends, len(path.parts))
@@ -135,7 +135,7 @@ def _digest(text: str) -> str:
 
 
 def _kept(url: str, sha256: str) -> Artifact[Record]:
-    """Return the cache entry of a file; its path depends on the checksum and the file's name."""
+    """Return the ``Artifact`` of a cached file, whose path depends on its checksum and name."""
     return Artifact(_cache() / _digest(f"{sha256} {_name(url)}"), Record, ".fetched.json")
 
 
@@ -175,7 +175,7 @@ def _is_local(host: str) -> bool:
 
 
 def _download(url: str, sha256: str | None, place: Path, say: Say, advice: str) -> None:
-    """Fetch a file, or the rest of it, to ``place`` with the ending .part."""
+    """Fetch a file, or what is missing of it, to ``place`` with the file extension .part."""
     import requests
 
     part = place.with_suffix(".part")
@@ -214,7 +214,7 @@ def _download(url: str, sha256: str | None, place: Path, say: Say, advice: str) 
 
 @contextmanager
 def _closing(response: "Response") -> Iterator[None]:
-    """Close a response at the end, unless a thread may still read it, as closing would hang."""
+    """Close a response at the end, unless a thread may still read it: closing would then hang."""
     try:
         yield
     except BaseException as error:
@@ -225,7 +225,7 @@ def _closing(response: "Response") -> Iterator[None]:
 
 
 def _goes_on(response: "Response", known: dict[str, str], have: int) -> bool:
-    """Return whether a response is the rest of the known version, after ``have`` bytes."""
+    """Return whether a response continues the ``known`` version of a file after ``have`` bytes."""
     rest = f"bytes {have}-{int(known['size']) - 1}/{known['size']}"
     is_rest = response.status_code == 206 and response.headers.get("Content-Range") == rest
     return is_rest and _version(response) in ("", known["version"])

@@ -1,4 +1,4 @@
-"""Find Multi30k, task 1 (Elliott et al. 2016) on disk, or download it."""
+"""Find the data set Multi30k, task 1 (Elliott et al. 2016), on disk, or download it."""
 
 import os
 from pathlib import Path
@@ -47,7 +47,7 @@ class Multi30kKind(CorpusKind[Multi30kData]):
         return ParallelFiles(*fetch(split, self.data.src_lang, self.data.tgt_lang))
 
     def is_here(self, split: str, place: Path | None) -> bool:
-        """Return whether both files are on disk; raise CorpusError if one on disk is not usable."""
+        """Return whether a split's files are on disk; raise CorpusError if one is unusable."""
         return find(split, self.data.src_lang, self.data.tgt_lang) is not None
 
 
@@ -73,7 +73,7 @@ def find(split: str, src_lang: str, tgt_lang: str) -> tuple[Path, Path] | None:
 
 
 def _directories() -> dict[Path, str]:
-    """Return a dict from the directories to search to their descriptions in messages."""
+    """Return a dict of the directories to search, with their descriptions for messages."""
     places = {DIRECTORY: f"{DIRECTORY}"}
     if from_user := os.environ.get("MULTI30K_DIR"):
         is_there = "" if Path(from_user).is_dir() else ", which is not a directory"

@@ -31,12 +31,12 @@ _MOST_SECONDS = 600
 """How long a store may take to answer, in seconds; for a read of one block, that is 28 KB/s."""
 _READ_BYTES = 1 << 20
 _VERSIONS = ("ETag", "etag", "blob_id", "mtime")
-"""The keys of versions in S3, in Google and Azure, in the Hub, and in file systems."""
+"""The keys under which S3, Google and Azure, the Hub and file systems give an object's version."""
 _MAX_OBJECTS = 100_000
 
 
 class Objects(Location):
-    """The location of objects in all stores that fsspec supports."""
+    """The ``Location`` of objects in S3, Google Cloud and all other stores that fsspec supports."""
 
     def open(self, path: Path, once: bool = False) -> BinaryIO:
         with _naming_errors(path):
@@ -100,7 +100,7 @@ def is_match(name: str, pattern: str) -> bool:
 
 
 def _find_version(info: Mapping[str, Any]) -> str | None:
-    """Return a version that changes when the object does, or None; listings give the same one."""
+    """Return an object's version from a store's information about it, or None if there is none."""
     version = next((info[key] for key in _VERSIONS if info.get(key)), None)
     return None if version is None else f"{info['size']} {version}"
 
@@ -149,7 +149,7 @@ def _list(store: Any, directory: str) -> list[dict[str, Any]]:
 
 
 def _find_store(path: Path) -> tuple[Any, str]:
-    """Return the store of an object, with its listing cache emptied, and the object's name."""
+    """Return an object's store, after emptying its cache of listings, and the object's name."""
     fsspec = import_extra("fsspec", "objects", str(path))
     store, name = fsspec.url_to_fs(str(path))
     store.invalidate_cache()

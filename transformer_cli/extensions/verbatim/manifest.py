@@ -2,6 +2,6 @@
 
 api = 1
 SIGNS = r"[%<{&@]|://|www\."
-"""A regular expression; each verbatim part of a line has at least one match of it."""
+"""A regular expression with at least one match in each verbatim part, such as '%s' or a URL."""
 
 provides = {"unchanged parts": {"verbatim": {"load": "verbatim_parts:has_words", "signs": SIGNS}}}

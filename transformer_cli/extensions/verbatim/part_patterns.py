@@ -1,4 +1,4 @@
-"""Regular expressions that find the verbatim parts of each group.
+"""Regular expressions that find verbatim parts: one for each group, such as tags or URLs.
 
 Each pattern runs in time linear in the line's length: repetitions are possessive, or end at a
 character that can only start such a part.

@@ -80,7 +80,7 @@ class ClusterExecutor(Executor):
     def run_everywhere(
         self, function: Callable[[], T], and_scheduler: bool = False
     ) -> dict[str, T]:
-        """Call a function on each worker; return a dict of the results, keyed by worker name."""
+        """Call a function on all workers, if asked also on the scheduler; return results by name."""
         try:
             found = self._client.run(function)
             results = {f"worker {name}": result for name, result in found.items()}
@@ -145,7 +145,7 @@ class ClusterExecutor(Executor):
             )
 
     def watch(self, say: Callable[[str], object]) -> None:
-        """Report why a command is waiting, until ``shutdown`` is called."""
+        """Call ``say`` with the reason when work stops or goes on, until ``shutdown`` is called."""
         was = ""
         while not self._closed.wait(_LOOK_SECONDS):
             with suppress(Exception):  # Dask's, when the connection is lost or closed
@@ -247,7 +247,7 @@ def _describe_environment() -> dict[str, str]:
 
 
 def _compare_environments(executor: ClusterExecutor, say: Callable[[str], object]) -> None:
-    """Report a worker whose packages differ; raise ClusterError if its transformer-cli does."""
+    """Report a worker with other packages; raise ClusterError if its transformer-cli differs."""
     ours = _describe_environment()
     found = executor.run_everywhere(_describe_environment, and_scheduler=True)
     for worker, theirs in found.items():

@@ -108,7 +108,7 @@ class CTranslate2Engine:
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """The facts that determine the output: precision, and the engine's name and version."""
+        """The values that determine the output: precision, and the engine's name and version."""
         precision = {"precision": self.translator.compute_type, "engine": self.name}
         return precision | describe_versions("ctranslate2")
 
@@ -222,7 +222,7 @@ def _cut_batches(
 ) -> Iterator[tuple[int, list[int]]]:
     """Yield batches as (output limit, indices of the sources), the longest sources first.
 
-    The limit is the largest one in the batch; without ``mixed``, its sources have equal limits.
+    The limit is the largest of the sources' ``limits``, which are equal unless ``mixed`` is true.
     """
     order = sorted(filter(lengths.__getitem__, range(len(lengths))), key=lengths.__getitem__)
     group_of = (lambda _: 0) if mixed else limits.__getitem__
@@ -244,7 +244,7 @@ def _count_threads() -> int:
 
 
 def _load_names(directory: Path, side: str, size: int) -> list[str]:
-    """Return the token names of one side, in the order of their ids."""
+    """Return token names in the order of their ids; ``side`` is 'source' or 'target'."""
     own, shared = directory / f"{side}_vocabulary.json", directory / "shared_vocabulary.json"
     path = own if own.is_file() else shared
     names: list[str] = read_json(path, list, "list of tokens")

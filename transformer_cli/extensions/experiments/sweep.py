@@ -215,7 +215,7 @@ class SweepPlan:
             yield PointResult(point.name, len(done), count, known)
 
     def describe_rest(self, jobs: int) -> str:
-        """Describe how many runs have finished, and the time left if ``jobs`` runs train at once."""
+        """Describe how many runs have finished, and the time left with ``jobs`` runs at a time."""
         done = [run for run in self.runs if self.directory.seems_done(run.job)]
         text = f"{len(done)} of {len(self.runs)} runs"
         seconds = [_read_seconds(run.directory) for run in done]

@@ -78,4 +78,4 @@ class TranslateClusterOptions(ClusterOptions):
             raise UsageError(f"translate: --cluster {problem}")
 
     def check_one(self, given: Any) -> None:
-        """Accept one of many files, because ``check`` only refuses a single file."""
+        """Accept --cluster for each of many files; ``check`` refuses it only for a single file."""

@@ -43,7 +43,7 @@ _FOLLOWED = {
     "batch_tokens": True,
     "max_length_ratio": True,
 }
-"""The search settings that this engine or ``TextTranslator`` supports; True: exactly as torch."""
+"""Maps supported search settings to whether they have exactly the same effect as in torch."""
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ class CTranslate2Translator(TextTranslator[CTranslate2Engine]):
 
 
 def find_unsupported(decoding: DecodingConfig, as_torch: bool = False) -> list[str]:
-    """Return search settings that are not supported or, with ``as_torch``, not exactly as torch."""
+    """Return changed settings that CTranslate2 lacks or, if ``as_torch``, treats unlike torch."""
     followed = {name for name, is_same in _FOLLOWED.items() if is_same or not as_torch}
     return [*decoding.model_dump(exclude=followed, exclude_defaults=True)]
 
@@ -256,7 +256,7 @@ def _load_names(directory: Path, side: str, size: int) -> list[str]:
 
 
 def read_json(path: Path, kind: type, what: str) -> Any:
-    """Return the content of a model's JSON file; raise CheckpointError unless it is a ``kind``."""
+    """Return the content of a JSON file; raise CheckpointError unless it has the type ``kind``."""
     try:
         content = json.loads(read_small(path, MAX_TOKENIZER_BYTES))
     except (OSError, ValueError, RecursionError) as error:

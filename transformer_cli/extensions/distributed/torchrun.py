@@ -47,7 +47,7 @@ def find_ranks() -> Ranks:
 
 @dataclass(frozen=True)
 class StartedRanks(Ranks):
-    """The processes of a training job that torchrun has started or restarted."""
+    """The processes of a job, i.e. of one call of torchrun, which may restart all of them."""
 
     restarts: int = 0  # how often torchrun restarted the job; meaningless on several machines
     machines: int = 1  # number of machines of the job
@@ -70,7 +70,7 @@ class ConnectedRanks(StartedRanks):
     group: Any = None  # Gloo process group, for collectives on the CPU; None before ``init``
 
     def check_command(self, command: str) -> None:
-        """Raise UsageError unless ``command`` is train, the only one that uses several processes."""
+        """Raise UsageError unless ``command`` is train, which alone uses several processes."""
         if command != "train":
             raise UsageError(f"{command}: uses only one process; start it without torchrun")
 
@@ -109,7 +109,7 @@ class ConnectedRanks(StartedRanks):
         dist.destroy_process_group()
 
     def _connect(self, device: "torch.device") -> Any:
-        """Initialize the default process group; return another one, for collectives on the CPU."""
+        """Initialize the default process group; return a second one, for collectives on the CPU."""
         import torch.distributed as dist
         from torch.distributed.distributed_c10d import PrefixStore
         from torch.distributed.rendezvous import rendezvous

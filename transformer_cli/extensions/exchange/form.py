@@ -45,7 +45,7 @@ _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 _TYPICAL_LENGTH = 15
 PENALTY_SLOPE = _TYPICAL_LENGTH / (5 + _TYPICAL_LENGTH)
 NOT_SHARED = {"beam_size", "length_penalty", "batch_tokens", "max_length_ratio"}
-"""Search settings that transformers lacks or defines differently; all others have equal keys."""
+"""Search settings that transformers lacks or defines differently; all others have the same keys."""
 _OPUS_NAME = re.compile(r"opus-mt-(?:.+-)?([a-z]{2,3})-([a-z]{2,3})")
 
 

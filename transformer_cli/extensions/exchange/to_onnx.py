@@ -36,7 +36,7 @@ OPSET = 18
 SRC_POSITIONS = LONGEST_SOURCE + 1
 """The number of encoder positions: the length of the longest source, plus EOS."""
 TGT_POSITIONS = 2 * LONGEST_SOURCE + 10
-"""The number of decoder positions: the longest output of that source, with default settings."""
+"""The number of decoder positions: the longest output of the longest source, by default."""
 
 
 Tensors = dict[str, list[Any]]
@@ -181,7 +181,7 @@ class _TorchLinear(FusedLinear):
 
 
 def _traceable(model: Transformer) -> Transformer:
-    """Return an equivalent copy whose trace depends neither on input sizes nor on this machine."""
+    """Return an equivalent model whose trace depends neither on input sizes nor on this machine."""
     model = copy.deepcopy(model).float().eval()
     for module in model.modules():
         if isinstance(module, MultiHeadAttention):

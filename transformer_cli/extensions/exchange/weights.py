@@ -1,7 +1,7 @@
 """Converts weights between transformers' names and ours; reads and checks weight files.
 
-MarianMTModel and PegasusForConditionalGeneration have the same parts as our model. They differ from
-it and from each other in these points:
+MarianMTModel and PegasusForConditionalGeneration have the same layers as our model. They differ
+from it and from each other in these points:
 
 - Marian normalises after each sublayer, Pegasus before it.
 - In both, the first half of a position's vector has all sines and the second half all cosines. In
@@ -110,7 +110,7 @@ def find_embedding(tensors: Mapping[str, Tensor], name: str) -> Tensor:
 
 
 def find_tying(tensors: Mapping[str, Tensor]) -> Literal["none", "output", "all"]:
-    """Return which embeddings have equal values, regardless of their names in the file."""
+    """Return ``model.tying`` for the embeddings with equal values, whatever their names are."""
     src, tgt, output = (find_embedding(tensors, name) for name in (_SRC, _TGT, _OUTPUT))
     if not torch.equal(tgt, output):
         return "none"

@@ -1,4 +1,4 @@
-"""The command ``transformer-cli sweep``, which trains runs and shows their results."""
+"""The command ``transformer-cli sweep``, which trains and compares variations of a config."""
 
 import shlex
 import statistics

@@ -302,7 +302,7 @@ def compose_student(
 ) -> None:
     """Write the config ``output``, which adds all training text to ``base``, the user's config.
 
-    ``text_path`` maps a split and side to a path; one side of each ``synthetic`` pair is by models.
+    ``text_path`` maps a split and side to a path; models wrote one side of each ``synthetic`` pair.
     """
 
     def text_pair(split: str) -> FilePair:
@@ -341,7 +341,7 @@ def compose_student(
 
 
 def _instead(pair: FilePair) -> dict[str, object]:
-    """Return settings for a pair of files, without checksum, to replace those of the base."""
+    """Return settings for a pair of files that replace a pair in the base config and its hash."""
     return {"src": pair.src, "tgt": pair.tgt, "sha256": None}
 
 

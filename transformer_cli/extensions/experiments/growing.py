@@ -193,7 +193,7 @@ def next_run(old: Path) -> Path:
 
 
 def _draw_replay(old: PreparedData, wanted: int) -> Mapping[str | None, np.ndarray]:
-    """Return indices of old training pairs, keyed by source tag; they are mixed as in an epoch."""
+    """Return indices of old training pairs, keyed by source tag, in the old run's proportions."""
     mix = TrainingMix((len(old.texts.train),), (1.0,), (None,))
     if isinstance(old.pairs, MixedStore):
         mix = old.pairs.mix

@@ -124,11 +124,11 @@ def compare_means(
 ) -> GroupDifference:
     """Test whether two groups' means differ, over seeds and sentences (Clark's 1973 quasi-F).
 
-    The variance of the difference is the sum of a seed part and a sentence part. The variance over
-    sentences includes the interaction of seeds and sentences. It is subtracted, as the variance
-    over seeds includes it too. The remainder is set to zero unless it exceeds its standard error:
-    if all positive noise counted, a test at 5 % with 3 seeds and 100 sentences would find only 2 %
-    of null effects significant.
+    The variance of the difference is a variance over seeds plus one over sentences. The latter
+    includes the interaction of seeds and sentences, which is subtracted, as the variance over seeds
+    includes it too. The remainder is set to zero unless it exceeds its standard error: if all
+    positive noise counted, a test at 5 % with 3 seeds and 100 sentences would find only 2 % of null
+    effects significant.
 
     Everything except the difference is None if there are fewer than two seeds per group or two
     sentences, or if nothing varies. ``p_holm`` is filled in later.

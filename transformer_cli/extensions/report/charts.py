@@ -90,7 +90,7 @@ class Chart(NamedTuple):
 
 
 def make_training_charts(records: Sequence[Record], step: int) -> list[Chart]:
-    """Return the charts for which the records have data; each is marked at the step ``step``."""
+    """Return the charts for which ``records`` have data, each with a vertical line at ``step``."""
     trained = [record for record in records if record["kind"] == "train"]
     validated = validations(records)
     # There are two colours: for BLEU and lowercased BLEU, or for chrF in scripts without case.

@@ -92,7 +92,7 @@ class HuggingFaceTokenizer(Tokenizer):
 
 
 def find_specials(data: bytes, source: Path) -> SpecialIds:
-    """Return the ids of special tokens that a tokenizer.json declares, or that have usual names."""
+    """Return the ids of a tokenizer.json's special tokens, found by its settings or usual names."""
     tokenizer = _open(data, source, "give a tokenizer.json written by the tokenizers library")
     model = json.loads(tokenizer.to_str())["model"]
     unknown = model.get("unk_token")

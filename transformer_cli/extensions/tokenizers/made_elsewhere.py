@@ -95,7 +95,7 @@ class FilesManifest(TokenizerManifest):
         directory: Path,
         find_specials: Callable[[bytes, Path], SpecialIds],
     ) -> Self:
-        """Copy the files in ``config``; return a manifest with the result of ``find_specials``."""
+        """Copy the files in ``config``; return a manifest with the ids from ``find_specials``."""
         advice = "the config names it as its tokenizer's file"
         models = {side: read_file(path, advice) for side, path in config.files.items()}
         specials: dict[Side, Any] = {

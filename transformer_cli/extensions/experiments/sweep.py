@@ -224,7 +224,7 @@ class SweepPlan:
 
     @property
     def record(self) -> dict[str, object]:
-        """The content of sweep.json; the reference is the point with no changes, or the first."""
+        """The content of sweep.json; the reference is the point equal to the base, or the first."""
         base = self.sweep.config_of(Point(BASE_POINT))
         points = self.sweep.points
         same = [point for point in points if self.sweep.config_of(point) == base]

@@ -34,7 +34,7 @@ from transformer_cli.extensions.cluster.start import (
 T = TypeVar("T")
 _CONNECT_SECONDS = 10
 _RECONNECT_SECONDS = 600
-"""How long a scheduler that was reached before may be unreachable before a command gives up."""
+"""How long a command waits for a scheduler that it can no longer reach."""
 _POLL_SECONDS = 0.1
 _LOOK_SECONDS = 5.0  # between checks of the scheduler and the workers
 # The packages that determine the output, or whether a task can be read at all.
@@ -80,7 +80,7 @@ class ClusterExecutor(Executor):
     def run_everywhere(
         self, function: Callable[[], T], and_scheduler: bool = False
     ) -> dict[str, T]:
-        """Call a function on each worker; return a dict of the results, keyed by worker name."""
+        """Call a function on all workers, or also on the scheduler; return results by name."""
         try:
             found = self._client.run(function)
             results = {f"worker {name}": result for name, result in found.items()}
@@ -97,7 +97,7 @@ class ClusterExecutor(Executor):
         return results
 
     def check_shared(self, directory: Path) -> None:
-        """Raise ClusterError unless all workers see this directory of this machine."""
+        """Raise ClusterError unless all workers can see ``directory``, which is on this machine."""
         mark = directory.absolute() / f"{HIDDEN_PREFIX}{uuid.uuid4().hex}"
         mark.touch()
         try:
@@ -145,7 +145,7 @@ class ClusterExecutor(Executor):
             )
 
     def watch(self, say: Callable[[str], object]) -> None:
-        """Report why a command is waiting, until ``shutdown`` is called."""
+        """Call ``say`` when the cluster cannot work, and when it can again, until ``shutdown``."""
         was = ""
         while not self._closed.wait(_LOOK_SECONDS):
             with suppress(Exception):  # Dask's, when the connection is lost or closed
@@ -247,7 +247,7 @@ def _describe_environment() -> dict[str, str]:
 
 
 def _compare_environments(executor: ClusterExecutor, say: Callable[[str], object]) -> None:
-    """Report a worker whose packages differ; raise ClusterError if its transformer-cli does."""
+    """Report a worker with other packages; raise ClusterError if its transformer-cli differs."""
     ours = _describe_environment()
     found = executor.run_everywhere(_describe_environment, and_scheduler=True)
     for worker, theirs in found.items():

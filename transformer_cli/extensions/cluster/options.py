@@ -29,7 +29,7 @@ Cluster = Annotated[
 
 @dataclass(frozen=True)
 class ClusterOptions(ExtraOptions):
-    """The option that names the cluster."""
+    """The option ``--cluster``, which names the Dask cluster to use."""
 
     heading = "Hardware"
     cluster: Cluster = None
@@ -55,7 +55,7 @@ def _open(settings: "cluster_schema.ClusterSettings", place: Path) -> Iterator["
 
 @dataclass(frozen=True)
 class TrainClusterOptions(ClusterOptions):
-    """The option for a cluster that prepares the training text."""
+    """The option ``--cluster`` of ``train``, for a cluster that prepares the training text."""
 
     about = "With --cluster, the cluster prepares the text; this machine trains the model."
 
@@ -67,7 +67,7 @@ class TrainClusterOptions(ClusterOptions):
 
 @dataclass(frozen=True)
 class TranslateClusterOptions(ClusterOptions):
-    """The option for a cluster that translates many files."""
+    """The option ``--cluster`` of ``translate``, for a cluster that translates many files."""
 
     heading = "Hardware"
     about = "With --cluster and several files, each worker translates one file at a time."
@@ -78,4 +78,4 @@ class TranslateClusterOptions(ClusterOptions):
             raise UsageError(f"translate: --cluster {problem}")
 
     def check_one(self, given: Any) -> None:
-        """Accept one of many files, because ``check`` only refuses a single file."""
+        """Accept --cluster for each of many files; ``check`` refuses it only for a single file."""

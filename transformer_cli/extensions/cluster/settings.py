@@ -22,7 +22,7 @@ class LocalCluster(Section):
 
 
 class QueueCluster(Section):
-    """A cluster of jobs of a batch system, each with one worker (dask-jobqueue)."""
+    """A cluster of jobs of a batch system such as Slurm; each has one worker (dask-jobqueue)."""
 
     jobs: Count = Field(description="number of jobs")
     cores: Count = Field(description="cores per job")
@@ -48,7 +48,7 @@ QUEUES = {
     "lsf": "LSFCluster",
     "htcondor": "HTCondorCluster",
 }
-"""For each batch system: the key in the file, and the class in dask-jobqueue."""
+"""Maps the key of each batch system in the YAML file to its class in dask-jobqueue."""
 
 
 class ClusterSettings(Section):

@@ -88,7 +88,7 @@ def _private_directory(settings: ClusterSettings) -> Iterator[Path]:
     """Create a directory that no other user can open, for a cluster's own files.
 
     By default, Dask would use a directory in /tmp that any user may have made, and import modules
-    from it. Ours is in the working directory, where other machines see it, unless all run here.
+    from it. Ours is in the working directory, which other machines can see, if they are used.
     """
     where = None
     if settings.kind != "local":

@@ -36,7 +36,7 @@ class CTranslate2:
         needing_torch: Sequence[str],
         prefers_torch: bool,
     ) -> bool:
-        """Return whether CTranslate2 searches.
+        """Return whether CTranslate2 does the search instead of torch.
 
         With ``engine`` 'auto', it searches only on a CPU: in float32 if it writes the same text as
         torch, and always in int8, which torch does not support.
@@ -51,7 +51,7 @@ class CTranslate2:
     def load(
         self, run: RunDirectory, checkpoint: str, options: ComputeOptions
     ) -> "CTranslate2Translator":
-        """Load an exported model; or convert a run's model, and keep the converted one."""
+        """Load an exported model or the cached conversion of a run's model; make it if needed."""
         if _is_exported(run):
             return exported_models.load_exported(run, options)
         return converted.load_run(run, checkpoint, options)

@@ -2,7 +2,7 @@
 
 CTranslate2 does not check its files: a changed file can crash it or change translations. So we only
 read conversions that this user made on this machine, never any that came with a run. A conversion
-is an artifact, named by the type of the weights and a checksum of the inputs.
+is a directory, named by the type of the weights and a checksum of the inputs.
 """
 
 import os
@@ -36,7 +36,7 @@ _CONVERTING = Lock()
 
 
 def load_run(run: RunDirectory, checkpoint: str, options: ComputeOptions) -> CTranslate2Translator:
-    """Open the kept conversion of a run's model; if there is none, convert the model first."""
+    """Open the cached conversion of a run's model; if there is none, convert the model first."""
     opened = open_trained_model(run, checkpoint)
     config, tokenizers = opened.config, opened.tokenizers
     precision = "float32" if options.precision == "auto" else options.precision
@@ -59,7 +59,7 @@ def _open_converted(
     quantization: Quantization,
     open_directory: Callable[[Path], CTranslate2Engine],
 ) -> CTranslate2Engine:
-    """Open the kept conversion of a model; if there is none, make one.
+    """Open the cached conversion of a model; if there is none, make one.
 
     If it cannot be kept, e.g. on a read-only disk, it is written to a temporary directory.
     ``open_directory`` must read the whole directory before it returns. Raises OSError if there is
@@ -98,7 +98,7 @@ def _open_converted(
 
 
 def _keep(model: Artifact[Record], write: Callable[[Path], Record]) -> None:
-    """Convert a model unless there is a kept conversion; then remove old conversions.
+    """Convert a model unless the cache has its conversion; then remove old conversions.
 
     Several processes may do this at once; one of them succeeds in renaming its files. If none does,
     nothing is kept.

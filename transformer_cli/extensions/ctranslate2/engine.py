@@ -43,7 +43,7 @@ _FOLLOWED = {
     "batch_tokens": True,
     "max_length_ratio": True,
 }
-"""The search settings that this engine or ``TextTranslator`` supports; True: exactly as torch."""
+"""Maps supported search settings to whether they have exactly the same effect as in torch."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class CTranslate2Engine:
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """The facts that determine the output: precision, and the engine's name and version."""
+        """The values that determine the output: precision, and the engine's name and version."""
         precision = {"precision": self.translator.compute_type, "engine": self.name}
         return precision | describe_versions("ctranslate2")
 
@@ -212,7 +212,7 @@ class CTranslate2Translator(TextTranslator[CTranslate2Engine]):
 
 
 def find_unsupported(decoding: DecodingConfig, as_torch: bool = False) -> list[str]:
-    """Return search settings that are not supported or, with ``as_torch``, not exactly as torch."""
+    """Return changed settings that CTranslate2 lacks or, if ``as_torch``, treats unlike torch."""
     followed = {name for name, is_same in _FOLLOWED.items() if is_same or not as_torch}
     return [*decoding.model_dump(exclude=followed, exclude_defaults=True)]
 
@@ -222,7 +222,7 @@ def _cut_batches(
 ) -> Iterator[tuple[int, list[int]]]:
     """Yield batches as (output limit, indices of the sources), the longest sources first.
 
-    The limit is the largest one in the batch; without ``mixed``, its sources have equal limits.
+    The limit is the largest of the sources' ``limits``, which are equal unless ``mixed`` is true.
     """
     order = sorted(filter(lengths.__getitem__, range(len(lengths))), key=lengths.__getitem__)
     group_of = (lambda _: 0) if mixed else limits.__getitem__
@@ -244,7 +244,7 @@ def _count_threads() -> int:
 
 
 def _load_names(directory: Path, side: str, size: int) -> list[str]:
-    """Return the token names of one side, in the order of their ids."""
+    """Return token names in the order of their ids; ``side`` is 'source' or 'target'."""
     own, shared = directory / f"{side}_vocabulary.json", directory / "shared_vocabulary.json"
     path = own if own.is_file() else shared
     names: list[str] = read_json(path, list, "list of tokens")
@@ -256,7 +256,7 @@ def _load_names(directory: Path, side: str, size: int) -> list[str]:
 
 
 def read_json(path: Path, kind: type, what: str) -> Any:
-    """Return the content of a model's JSON file; raise CheckpointError unless it is a ``kind``."""
+    """Return the content of a JSON file; raise CheckpointError unless it has the type ``kind``."""
     try:
         content = json.loads(read_small(path, MAX_TOKENIZER_BYTES))
     except (OSError, ValueError, RecursionError) as error:

@@ -38,7 +38,7 @@ _SETTINGS = {
 
 
 def load_settings(run: RunDirectory) -> Config:
-    """Load the settings of an exported model."""
+    """Load the run's settings from the file settings.yaml in an exported model."""
     if not (run.path / SETTINGS).is_file():
         raise RunError(
             f"{run.path}: has a CTranslate2 model but no {SETTINGS}; create it "

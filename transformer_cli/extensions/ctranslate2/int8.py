@@ -14,7 +14,7 @@ overflows there, which changes translations; 2 * 63 * 255 fits."""
 
 
 def quantize(spec: Any, quantization: Quantization) -> None:
-    """Quantize a spec, then round int8 weights again, scaling each row by its largest weight."""
+    """Quantize a model spec; then round int8 weights again, scaled by each row's largest weight."""
     model_spec = import_extra("ctranslate2.specs.model_spec", None, "format ctranslate2")
     weights = {name: each.numpy().copy() for name, each in spec.variables().items()}
     spec.optimize(quantization)

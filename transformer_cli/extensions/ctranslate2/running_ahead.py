@@ -45,11 +45,11 @@ def translate_ahead(
 
 
 def run_ahead(jobs: Iterator[Callable[[], Result]], stop: Callable[[], object]) -> Iterator[Result]:
-    """Yield the jobs' results in order, and start the next job before the current one ends.
+    """Call the functions ``jobs``, two at a time in threads, and yield their results in order.
 
-    So no core is idle at the end of a job. Finished work is not lost: if creating a job fails, the
-    error is raised after the results of earlier jobs, and a signal is raised after those of
-    finished jobs. ``stop`` makes running jobs end soon.
+    So no core is idle when a call ends. Finished work is not lost: if ``jobs`` itself fails, the
+    error is raised after the results of earlier calls, and a signal is raised after those of
+    finished calls. ``stop`` makes running calls end soon.
     """
     running: deque[Future[Result]] = deque()
     failure = None

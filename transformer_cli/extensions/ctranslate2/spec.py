@@ -1,7 +1,7 @@
-"""Converts a trained model into CTranslate2's form.
+"""Converts a trained model into CTranslate2's format.
 
 Only names and layouts change, because CTranslate2 supports all parts of our models. Its own
-sinusoids differ in layout from the paper's, so it always gets a table of positions, learned or not.
+sinusoids differ in layout from ours, so it always gets a table of positions, learned or not.
 """
 
 from collections.abc import Sequence

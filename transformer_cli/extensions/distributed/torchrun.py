@@ -28,7 +28,7 @@ _BARRIER_TIMEOUT = timedelta(days=7)
 
 
 def find_ranks() -> Ranks:
-    """Return the ranks that torchrun has set, or ``SINGLE_PROCESS`` if it has set none."""
+    """Return the ranks that torchrun has set for this process; without torchrun, SINGLE_PROCESS."""
     try:
         size = int(os.environ["WORLD_SIZE"])
         machines = int(os.environ.get("GROUP_WORLD_SIZE", "1"))
@@ -47,13 +47,13 @@ def find_ranks() -> Ranks:
 
 @dataclass(frozen=True)
 class StartedRanks(Ranks):
-    """The processes of a job that torchrun started or restarted."""
+    """The processes of a job, i.e. of one call of torchrun, which may restart all of them."""
 
     restarts: int = 0  # how often torchrun restarted the job; meaningless on several machines
     machines: int = 1  # number of machines of the job
 
     def may_overwrite(self, run: Path) -> bool:
-        """Return False after a restart: overwriting would then rename the run trained before it."""
+        """Return False after a restart, when --overwrite would rename the run the job has begun."""
         if self.machines > 1:
             # torchrun does not report restarts there.
             raise UsageError(
@@ -70,7 +70,7 @@ class ConnectedRanks(StartedRanks):
     group: Any = None  # Gloo process group, for collectives on the CPU; None before ``init``
 
     def check_command(self, command: str) -> None:
-        """Raise UsageError for all commands but train: their processes would do the same work."""
+        """Raise UsageError unless ``command`` is train, which alone uses several processes."""
         if command != "train":
             raise UsageError(f"{command}: uses only one process; start it without torchrun")
 
@@ -109,7 +109,7 @@ class ConnectedRanks(StartedRanks):
         dist.destroy_process_group()
 
     def _connect(self, device: "torch.device") -> Any:
-        """Initialize the default process group; return another one, for collectives on the CPU."""
+        """Initialize the default process group; return a second one, for collectives on the CPU."""
         import torch.distributed as dist
         from torch.distributed.distributed_c10d import PrefixStore
         from torch.distributed.rendezvous import rendezvous
@@ -155,7 +155,7 @@ class ConnectedRanks(StartedRanks):
     def map(
         self, function: Callable[[Sequence[Item]], list[Result]], items: Sequence[Item]
     ) -> list[Result]:
-        """Return ``function(items)`` on all ranks; each rank computes its own share of the items.
+        """Return ``function(items)`` on all ranks; each rank computes its own part of the list.
 
         Each rank calls ``function`` once, on every n-th item, as adjacent items take similar time.
         """
@@ -166,7 +166,7 @@ class ConnectedRanks(StartedRanks):
         return results
 
     def _gather(self, data: bytes) -> list[bytes]:
-        """Return the bytes of every rank, without pickle, which torch's object collectives use."""
+        """Return the ``data`` of every rank; unlike torch's object collectives, use no pickle."""
         import torch
         import torch.distributed as dist
 
@@ -184,7 +184,7 @@ class ConnectedRanks(StartedRanks):
         ]
 
     def wrap(self, module: "nn.Module") -> "nn.Module":
-        """Return a wrapped module that averages gradients over the ranks in each backward pass."""
+        """Wrap a module so that each backward pass averages gradients over the ranks."""
         from torch.nn.parallel import DistributedDataParallel
 
         with warnings.catch_warnings():

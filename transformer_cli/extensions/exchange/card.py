@@ -1,4 +1,4 @@
-"""The model card of an exported model, for readers and for the Hugging Face Hub."""
+"""The model card (README.md) of an exported model, for readers and the Hugging Face Hub."""
 
 import json
 import math
@@ -72,7 +72,7 @@ Library = Literal["transformer-cli", "transformers", "ctranslate2"]
 
 @dataclass(frozen=True)
 class ValidationScore:
-    """The scores of one validation."""
+    """The scores that training recorded for one validation, and how they were measured."""
 
     step: int
     scores: Mapping[str, float]  # by the metric's name
@@ -261,7 +261,7 @@ def _cell(value: object) -> str:
 
 
 def describe_signatures(metrics: Metrics) -> dict[str, str]:
-    """Return a dict from metric names to signatures, even if the tokenizer is not installed."""
+    """Return sacreBLEU's signatures, keyed by metric, even if its tokenizer is not installed."""
     try:
         by_name, shown = metrics.by_name(), metrics.tokenize
     except RuntimeError:  # sacreBLEU lacks a package

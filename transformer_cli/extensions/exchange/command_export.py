@@ -1,4 +1,4 @@
-"""``transformer-cli export``."""
+"""The command ``transformer-cli export``, which writes a model for other programs."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""``transformer-cli import``."""
+"""The command ``transformer-cli import``, which turns a transformers model into a run."""
 
 import os
 from pathlib import Path

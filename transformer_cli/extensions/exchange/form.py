@@ -1,4 +1,4 @@
-"""A model of transformers: its files, which are not trusted, its settings and its languages."""
+"""Reads the settings, languages and files of a transformers model, without trusting the files."""
 
 import hashlib
 import json
@@ -29,7 +29,7 @@ SETTINGS = (CONFIG, GENERATION, TOKENIZER_CONFIG)
 
 
 class ImportedModelError(TransformerCliError):
-    """A model of another program that is missing, damaged, or not supported by ours."""
+    """A model of another program that is missing, damaged, or not supported by this one."""
 
 
 TOKENIZER_FILES = ("source.spm", "target.spm", "vocab.json", "target_vocab.json")
@@ -45,7 +45,7 @@ _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 _TYPICAL_LENGTH = 15
 PENALTY_SLOPE = _TYPICAL_LENGTH / (5 + _TYPICAL_LENGTH)
 NOT_SHARED = {"beam_size", "length_penalty", "batch_tokens", "max_length_ratio"}
-"""Search settings that transformers lacks or defines differently; all others have equal keys."""
+"""Search settings that transformers lacks or defines differently; all others have the same keys."""
 _OPUS_NAME = re.compile(r"opus-mt-(?:.+-)?([a-z]{2,3})-([a-z]{2,3})")
 
 
@@ -53,7 +53,7 @@ _OPUS_NAME = re.compile(r"opus-mt-(?:.+-)?([a-z]{2,3})-([a-z]{2,3})")
 
 
 class ModelFiles:
-    """The files in a model's directory; records the SHA-256 of each file that is read."""
+    """Reads files in the directory of a transformers model, and records the SHA-256 of each."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -99,7 +99,7 @@ class ModelFiles:
         return data
 
     def error(self, name: str, problem: str) -> ImportedModelError:
-        """Return an error that names a file."""
+        """Return an error that names a file and its problem."""
         return ImportedModelError(f"{self.directory / name}: {problem}")
 
 
@@ -157,7 +157,7 @@ class TokenizerKeys(_Keys):
 
 
 class ModelForm(_Keys):
-    """A model's sizes, settings and special ids, with our names for them."""
+    """The sizes, settings and special ids in a model's JSON files, with our names for them."""
 
     tokenizer: TokenizerKeys
     search: dict[str, Any] = {}

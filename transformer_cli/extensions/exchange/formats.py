@@ -6,7 +6,7 @@ A format is an entry under "export format" in an extension's manifest. These are
 - ``reader``: the name of the program that reads the format, for messages,
 - ``package``: the module that the function needs, and ``extra``, the extra that installs it,
 - ``quantization``: the default type of the weights, which the function takes as an argument;
-  without this key, there is no choice,
+  without this key, the user cannot choose a type,
 - ``values``: the values of ``model`` settings that the reader supports, unless it supports all,
   e.g. ``norm: pre, post; tying: all``,
 - ``check``: a function (config, tokenizers) that raises a UsageError for anything else that the
@@ -46,7 +46,7 @@ def check_expressible(entry: registry.Entry, config: Config, tokenizers: Tokeniz
 
 
 def write_tokenizer(run: RunDirectory, directory: Path) -> Path:
-    """Write a run's tokenizers into an exported model's directory; return their own directory."""
+    """Copy a run's tokenizers into a subdirectory of ``directory``; return the subdirectory."""
     tokenizer = directory / run.tokenizer.name
     tokenizer.mkdir()
     copy_tokenizers(run.tokenizer, load_manifest(run.tokenizer).learned_from, tokenizer)

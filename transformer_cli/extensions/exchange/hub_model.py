@@ -52,7 +52,7 @@ class HubConfig(BaseModel):
 
 
 class HubModel:
-    """An exported model that implements ``ExportedModel`` from runs/directory.py."""
+    """A model exported for the Hugging Face Hub, as an ``ExportedModel`` (runs/directory.py)."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

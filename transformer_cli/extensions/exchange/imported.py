@@ -1,6 +1,6 @@
-"""The kind of data of a run made by ``import``: no text, but a file import.json.
+"""The ``data.kind`` of runs made by ``import``, which have no text, but a file import.json.
 
-import.json names the imported model. A run that starts from another one copies its import.json.
+import.json names the imported model. A run that starts from such a run gets a copy of the file.
 """
 
 from pathlib import Path
@@ -14,7 +14,7 @@ IMPORT = "import.json"
 
 
 class ImportedKind(CorpusKind[ImportedData]):
-    """The kind of data of an imported run, which has no text."""
+    """The ``data.kind`` of an imported run, which has languages but no text."""
 
     def split_names(self) -> list[str]:
         return []

@@ -1,4 +1,4 @@
-"""The features that this extension adds, as plain data; formats.py explains a format's facts."""
+"""The features that this extension adds, as plain data; formats.py explains export formats."""
 
 api = 1
 needs = ("corpora", "ctranslate2", "tokenizers")

@@ -1,8 +1,8 @@
-"""The tokenizers of Marian models: two SentencePiece models with tables of token ids.
+"""The tokenizers of Marian models: two SentencePiece models, and vocabularies with token ids.
 
-SentencePiece splits text into pieces. Their ids come from Marian's own tables: one per side, or one
-for both. transformers' MarianTokenizer returns the same pieces, except that it also reads text with
-spaces between '>>' and '<<' as a language code.
+SentencePiece splits text into subwords. Their ids come from Marian's own vocabularies: one per
+language, or a joint one. transformers' MarianTokenizer returns the same subwords, except that it
+also reads text with spaces between '>>' and '<<' as a language code.
 """
 
 import re
@@ -25,7 +25,7 @@ _CODE = re.compile(r">>\S+?<<")
 class MarianTokenizer(SentencePieceTokenizer):
     """A subword tokenizer; a language code before a line, such as '>>fra<<', is one token.
 
-    Pieces that ``vocabulary`` does not contain become the unknown token.
+    Subwords that ``vocabulary`` does not contain become the unknown token.
     """
 
     def __init__(self, model: bytes, vocabulary: Vocabulary, source: Path) -> None:
@@ -54,9 +54,9 @@ class MarianTokenizer(SentencePieceTokenizer):
 
 
 class Manifest(TokenizerManifest):
-    """The manifest of SentencePiece models and of tables of ids, one per side or one for both.
+    """A run's manifest of its tokenizers: Marian's SentencePiece models and vocabulary files.
 
-    Line n of a table, counted from 0, is the piece with id n in the run.
+    Line n of a vocabulary file, counted from 0, is the subword with id n in the run.
     """
 
     kind: Literal["marian"] = "marian"
@@ -76,7 +76,7 @@ class Manifest(TokenizerManifest):
 
 
 def vocabulary_name(side: Side) -> str:
-    """Return the filename of one side's table of ids, in the tokenizers' directory."""
+    """Return the filename of the vocabulary of one side: 'src', 'tgt' or 'joint'."""
     return f"{side}.vocab.txt"
 
 
@@ -86,7 +86,7 @@ def write_tokenizers(
     source_sha256: str,
     directory: Path,
 ) -> None:
-    """Write SentencePiece models and tables of ids, one per side or one joint, and their manifest.
+    """Write SentencePiece models and vocabularies, one per language or joint, and their manifest.
 
     ``source_sha256`` is recorded instead of the training text's SHA-256, which is unknown.
     """

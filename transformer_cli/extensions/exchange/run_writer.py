@@ -45,7 +45,7 @@ def write_run(
 ) -> None:
     """Write a model of transformers as a run; if this fails, there is no run directory.
 
-    ``source`` is the model's directory; or its name on the Hub, with the commit ``revision``.
+    ``source`` is the model's directory or, if ``revision`` names a commit, its name on the Hub.
     """
     models, tables = _read_tokenizers(files, form)
     tensors = read_tensors(files, form, log)
@@ -95,9 +95,9 @@ _START = (SPECIALS[BOS_ID], "<s>")
 
 
 class _Table(NamedTuple):
-    """How the ids of a run correspond to a model's ids, for one side or both."""
+    """How a run's token ids correspond to those of the imported model, for one language or both."""
 
-    vocabulary: Vocabulary  # the piece of each id of the run
+    vocabulary: Vocabulary  # the subword of each id of the run
     rows: list[int]  # the model's id of each id of the run
     copies_start: bool  # whether BOS is a copy of another special token's row
 
@@ -105,7 +105,7 @@ class _Table(NamedTuple):
 def _read_tokenizers(
     files: ModelFiles, form: ModelForm
 ) -> tuple[dict[Side, bytes], dict[Side, _Table]]:
-    """Read and check Marian's SentencePiece files and tables of ids, one per side or one joint."""
+    """Read and check Marian's SentencePiece and vocabulary files, one per language or one joint."""
     for name in (*_MODELS.values(), _TABLE):
         if not files.has(name):
             needed = f"{', '.join(_MODELS.values())} and {_TABLE}"
@@ -128,7 +128,7 @@ def _read_tokenizers(
 
 
 def _read_table(files: ModelFiles, name: str, form: ModelForm, size: int, is_tgt: bool) -> _Table:
-    """Read a table of ids for ``size`` embedding rows; ``is_tgt``: check special ids, too."""
+    """Read a vocabulary file for ``size`` embedding rows; if ``is_tgt``, check special ids, too."""
     ids = files.read_json(name)
     pieces = _by_id(files, name, ids, size)
     keys = form.tokenizer
@@ -163,7 +163,7 @@ def _read_table(files: ModelFiles, name: str, form: ModelForm, size: int, is_tgt
 
 
 def _by_id(files: ModelFiles, name: str, ids: Mapping[str, Any], size: int) -> dict[int, str]:
-    """Return a dict from ids, which are also numbers of embedding rows, to pieces."""
+    """Return a dict from ids, which are also indices of embedding rows, to subwords."""
     if len(ids) != size:
         problem = f"has {len(ids):,} pieces, but the model has {size:,} rows for them"
         raise files.error(name, problem)

@@ -1,4 +1,4 @@
-"""Exports a model for CTranslate2."""
+"""Exports a trained model for CTranslate2, with a model card that explains its use."""
 
 from pathlib import Path
 

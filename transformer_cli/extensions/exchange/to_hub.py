@@ -1,4 +1,4 @@
-"""Exports a model in the layout of the Hugging Face Hub; see ``hub_model.py``."""
+"""Exports a model for the Hugging Face Hub, in the layout that ``hub_model.py`` describes."""
 
 from pathlib import Path
 from typing import Any

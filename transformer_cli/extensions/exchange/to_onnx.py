@@ -36,11 +36,11 @@ OPSET = 18
 SRC_POSITIONS = LONGEST_SOURCE + 1
 """The number of encoder positions: the length of the longest source, plus EOS."""
 TGT_POSITIONS = 2 * LONGEST_SOURCE + 10
-"""The number of decoder positions: the longest output of that source, with default settings."""
+"""The number of decoder positions: the longest output of the longest source, by default."""
 
 
 Tensors = dict[str, list[Any]]
-"""Maps the names of a graph's inputs or outputs to a list of the type and the axes."""
+"""Maps the name of each input or output of a graph to a list: its type, then its axes."""
 
 
 def write_onnx(run: RunDirectory, trained: TrainedModel, directory: Path) -> None:
@@ -67,7 +67,7 @@ def write_onnx(run: RunDirectory, trained: TrainedModel, directory: Path) -> Non
 
 
 def _signatures(model: Transformer) -> dict[str, tuple[Tensors, Tensors]]:
-    """Return (inputs, outputs) for each graph, by filename."""
+    """Return (inputs, outputs) for each graph, keyed by its filename."""
     attention = cast("DecoderLayer", model.decoder[0]).self_attention
     heads = attention.num_heads
 
@@ -144,7 +144,7 @@ class _DecoderStep(nn.Module):
 
 
 class _GivenCache(LayerCache):
-    """A cache that appends the new position by concatenation, instead of writing in place."""
+    """A decoder layer's cache that appends by concatenation, instead of writing in place."""
 
     def write(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         # With a beam of one, the axis of positions is also the axis of hypotheses.
@@ -154,7 +154,7 @@ class _GivenCache(LayerCache):
 
 
 class _Positions(nn.Module):
-    """A table of positions with a fixed length."""
+    """Returns position embeddings from a table of a fixed length."""
 
     def __init__(self, table: Tensor) -> None:
         super().__init__()
@@ -166,7 +166,7 @@ class _Positions(nn.Module):
 
 
 class _Attention(MultiHeadAttention):
-    """Attention that always uses torch's function, as what is fastest here may not be elsewhere."""
+    """Attention that always uses torch's fused function, whatever is faster on this machine."""
 
     def _use_unfused(self, queries: Tensor) -> bool:
         return False
@@ -181,7 +181,7 @@ class _TorchLinear(FusedLinear):
 
 
 def _traceable(model: Transformer) -> Transformer:
-    """Return an equivalent copy whose trace depends neither on input sizes nor on this machine."""
+    """Return an equivalent model whose trace depends neither on input sizes nor on this machine."""
     model = copy.deepcopy(model).float().eval()
     for module in model.modules():
         if isinstance(module, MultiHeadAttention):

@@ -97,7 +97,7 @@ def check_transformers(config: Config, tokenizers: Tokenizers) -> None:
 
 
 def _model_config(config: Config, tokenizers: Tokenizers) -> dict[str, Any]:
-    """Return the content of config.json."""
+    """Return the content of config.json: the model's settings under transformers' names."""
     model, model_type = config.model, MODEL_TYPES[config.model.norm]
     vocabularies: dict[str, Any] = {"vocab_size": tokenizers.src.size}
     if model_type == "marian":

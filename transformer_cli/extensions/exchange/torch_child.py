@@ -20,7 +20,7 @@ _NAME = re.compile(r"GLOBAL ([\w.]+)")
 
 
 def main() -> None:
-    """Convert stdin to the file OUT, using at most MAX_BYTES more memory; print any error."""
+    """Convert stdin; the arguments are the output file and the most bytes of added memory."""
     out, max_bytes = sys.argv[1], int(sys.argv[2])
     if sys.platform != "win32":  # Windows has no such limits
         limit(max_bytes)

@@ -1,12 +1,12 @@
 """Converts weights between transformers' names and ours; reads and checks weight files.
 
-MarianMTModel and PegasusForConditionalGeneration have the same parts as our model. They differ from
-it and from each other in these points:
+MarianMTModel and PegasusForConditionalGeneration have the same layers as our model. They differ
+from it and from each other in these points:
 
 - Marian normalises after each sublayer, Pegasus before it.
 - In both, the first half of a position's vector has all sines and the second half all cosines. In
-  the paper and here, they alternate. So all weights that read or write the residual stream are
-  permuted along d_model, which changes logits only by rounding.
+  Vaswani et al. (2017) and here, they alternate. So weights that read or write the residual stream
+  are permuted along d_model, which changes logits only by rounding.
 - The output layer's bias is called ``final_logits_bias`` and has the shape (1, ids).
 """
 
@@ -93,7 +93,7 @@ def from_transformers(tensors: Mapping[str, Tensor], config: ModelConfig) -> dic
 def take_rows(
     weights: Mapping[str, Tensor], src_rows: Sequence[int], tgt_rows: Sequence[int]
 ) -> dict[str, Tensor]:
-    """Return our weights with new ids: id n gets the old row ``src_rows[n]`` or ``tgt_rows[n]``."""
+    """Return weights for new token ids: row n is the old row ``src_rows[n]`` or ``tgt_rows[n]``."""
     rows = {_SRC: src_rows, _TGT: tgt_rows, _OUTPUT: tgt_rows, _BIAS: tgt_rows}
     return {
         name: weight.index_select(0, torch.tensor(rows[name])) if name in rows else weight
@@ -110,7 +110,7 @@ def find_embedding(tensors: Mapping[str, Tensor], name: str) -> Tensor:
 
 
 def find_tying(tensors: Mapping[str, Tensor]) -> Literal["none", "output", "all"]:
-    """Return which embeddings have equal values, regardless of their names in the file."""
+    """Return ``model.tying`` for the embeddings with equal values, whatever their names are."""
     src, tgt, output = (find_embedding(tensors, name) for name in (_SRC, _TGT, _OUTPUT))
     if not torch.equal(tgt, output):
         return "none"
@@ -118,7 +118,7 @@ def find_tying(tensors: Mapping[str, Tensor]) -> Literal["none", "output", "all"
 
 
 def _pairs(config: ModelConfig) -> Iterator[tuple[str, str, Axes]]:
-    """Yield (our name, their name, axes of d_model) for all tensors but embeddings and output."""
+    """Yield (our name, transformers' name, axes of d_model) for all but embeddings and output."""
     self_attention = {"self_attention": "self_attn"}
     attentions = {**self_attention, "cross_attention": "encoder_attn"}
     for stack, layers, parts in (
@@ -146,7 +146,7 @@ def _sublayers(
 
 
 def _layer(ours: str, theirs: str, writes_stream: bool = True) -> Iterator[tuple[str, str, Axes]]:
-    """Yield entries for a norm, or an (out, in) layer that reads or writes the residual stream."""
+    """Yield tuples as ``_pairs`` does, for a norm or linear layer that uses the residual stream."""
     yield f"{ours}.weight", f"{theirs}.weight", (0,) if writes_stream else (1,)
     yield f"{ours}.bias", f"{theirs}.bias", (0,) if writes_stream else ()
 
@@ -192,7 +192,7 @@ def read_tensors(
 
 
 def _find_shapes(form: ModelForm) -> Shapes:
-    """Return the shapes of all tensors, except positions, that a model of this form may have."""
+    """Return the shapes of all tensors, except positions, that the model's file may have."""
     model = build_shapes(form.model, form.src_size, form.tgt_size, form.pad_id)
     with torch.device("meta"):
         named = to_transformers(weights_of(model), form.model)

@@ -64,7 +64,7 @@ def stop(process: "subprocess.Popen[bytes]") -> None:
 
 
 def main() -> None:
-    """Run the command line in ``sys.argv``."""
+    """Run the command line in ``sys.argv``; end at once if the parent process ends."""
     import runpy
 
     threading.Thread(target=_end_with_starter, daemon=True).start()

@@ -114,15 +114,15 @@ def _compare_on(
     compute: "loading.ComputeOptions",
     metrics: "Metrics",
 ) -> dict[str, Any]:
-    """Translate a text with each run, and report the scores of the groups or single runs.
+    """Translate a text with each run; return a dict with the scores of the groups or runs.
 
-    Pairs that no run has seen in training are also scored separately.
+    If a run's training text has some of the pairs, the other pairs are also scored on their own.
     """
     seen = [seen_pairs.find_seen([run.directory for run in group.runs], text) for group in compared]
     translations = [[_translate(run, text, compute) for run in group.runs] for group in compared]
 
     def score(numbers: Sequence[int]) -> list[dict[str, Any]]:
-        """Report each group's or run's scores on the pairs with these indices."""
+        """Return the scores of each group or run on the pairs with these indices."""
         references = [text.tgt[number] for number in numbers]
         chosen = [
             [[lines[number] for number in numbers] for lines in of_runs] for of_runs in translations
@@ -201,7 +201,7 @@ def _describe_run(run: "compared_runs.ComparedRun", scores: Mapping[str, object]
 
 
 def format_reports(reports: Sequence[Mapping[str, Any]], kind: str) -> str:
-    """Format the reports, one per text; ``kind`` is 'runs' or 'groups'."""
+    """Format reports as tables; ``reports`` has one per text; ``kind`` is 'runs' or 'groups'."""
     tables = _group_tables if kind == "groups" else _run_table
     lines: list[str] = []
     for report in reports:
@@ -232,7 +232,7 @@ def format_reports(reports: Sequence[Mapping[str, Any]], kind: str) -> str:
 
 
 def _format_differences(names: Sequence[str], values: Mapping[str, Sequence[object]]) -> list[str]:
-    """Format a table of settings, one column per run; return [] if there are no settings."""
+    """Return the lines of a table of settings, one column per run or group; [] without settings."""
     if not values:
         return []
     what = "setting"
@@ -296,7 +296,7 @@ def _group_tables(groups: Sequence[Entry]) -> Iterator[str]:
 
 
 def report_score(metric: "seed_statistics.MetricComparison", number: int) -> dict[str, Any]:
-    """Return the JSON report on group ``number`` for one metric."""
+    """Return a dict, for the JSON output, of the scores of group ``number`` in one metric."""
     score = metric.groups[number]
     return {"signature": metric.signature, **asdict(score), "interval": score.interval}
 
@@ -324,7 +324,7 @@ def _group_table(head: str, names: Sequence[str], scores: Sequence[Entry]) -> li
 
 
 def group_notes(reference: str, groups: int, means: Mapping[str, Iterable[float]]) -> list[str]:
-    """Return notes that explain a group table's columns; ``means`` is keyed by metric."""
+    """Return notes on the columns of a table of groups; ``means`` maps metrics to groups' means."""
     notes = ["mean: over seeds, ± their standard deviation. interval: of the mean, by Student's t."]
     if any(seed_statistics.says_nothing(name, each) for name, each in means.items()):
         notes.insert(0, seed_statistics.TRAIN_LONGER)

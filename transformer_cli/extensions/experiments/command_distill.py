@@ -1,4 +1,4 @@
-"""The command ``transformer-cli distill``."""
+"""The command ``transformer-cli distill``, which trains a student on teachers' translations."""
 
 import json
 from collections.abc import Iterator
@@ -101,7 +101,7 @@ def format_scores(plan: "plans.DistillPlan") -> list[str]:
 
 
 def preview_distillation(plan: "plans.DistillPlan") -> Iterator[str]:
-    """Yield the lines of a table that shows whether each job is done."""
+    """Yield the lines of a table that shows which jobs (stages) of a distillation are done."""
     states: dict[str, str] = {}
     for job in plan.jobs():
         is_behind = any(states[need] == "to do" for need in job.needs)

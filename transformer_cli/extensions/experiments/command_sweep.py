@@ -1,4 +1,4 @@
-"""The command ``transformer-cli sweep``, which trains runs and shows their results."""
+"""The command ``transformer-cli sweep``, which trains and compares variations of a config."""
 
 import shlex
 import statistics
@@ -103,7 +103,7 @@ def preview_sweep(plan: "plans.SweepPlan") -> Iterator[str]:
 
 
 def format_results(plan: "plans.SweepPlan", failed: list[str]) -> list[str]:
-    """Return the lines of a table with each point's mean score at the best validations."""
+    """Return a table's lines: each point of the sweep and its runs' mean best validation score."""
     rows = [["point", "seeds", "mean"]]
     results = list(plan.results(failed))
     for point in results:

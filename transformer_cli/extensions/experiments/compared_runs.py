@@ -1,4 +1,4 @@
-"""Find the runs, groups of runs that differ only in their seeds, and texts for ``compare``."""
+"""Find what ``compare`` needs: runs, groups of runs that differ only in the seed, and texts."""
 
 import glob
 from collections.abc import Iterator, Sequence
@@ -50,7 +50,7 @@ class ComparedGroup:
 def open_runs(
     paths: Sequence[Path], checkpoint: str, beam_size: int | None = None
 ) -> list[ComparedRun]:
-    """Open the runs, to find errors before long work; without ``beam_size``, each uses its own."""
+    """Open all runs, to find errors early; if ``beam_size`` is None, each config's own is used."""
     seen: set[Path] = set()
     for path in paths:
         if path.resolve() in seen:
@@ -63,7 +63,7 @@ def open_runs(
 
 
 def distinct_names(paths: Sequence[Path]) -> list[str]:
-    """Return, for each path, the shortest ending that no other path has."""
+    """Return each path's shortest trailing part that no other path has, such as ``a/seed-1``."""
     names = []
     parts = [path.absolute().parts for path in paths]
     for own in parts:
@@ -101,10 +101,10 @@ def _open(name: str, run: RunDirectory, which: str, beam_size: int | None) -> Co
 def open_groups(
     arguments: Sequence[Path], checkpoint: str, beam_size: int | None = None
 ) -> tuple[list[ComparedGroup], Kind]:
-    """Open the groups named on the command line; a group may also be a single run.
+    """Open groups of runs; return them, and 'groups', or 'runs' if each group is a single run.
 
-    Each argument is a run, a pattern such as ``runs/a-*`` or a directory of runs, both of which
-    make one group, or the directory of a sweep, which makes one group per point.
+    Each argument is a run; a pattern such as ``runs/a-*`` or a directory of runs, which makes one
+    group; or the directory of a sweep, which makes one group per variation of its config.
     """
     found = [group for path in arguments for group in _find(path)]
     paths = [run for _, runs in found for run in runs]
@@ -134,7 +134,7 @@ def open_groups(
 
 
 def _find(path: Path) -> Iterator[tuple[Path, list[Path]]]:
-    """Yield each group's path and its runs' paths; a sweep's reference group comes first."""
+    """Yield each group's path and its runs' paths; in a sweep, the reference group is first."""
     if not path.exists() and glob.has_magic(str(path)):
         # Like a shell: follow `..`, and do not find hidden directories.
         matches = map(Path, glob.glob(str(path)))  # noqa: PTH207
@@ -155,7 +155,7 @@ def _find(path: Path) -> Iterator[tuple[Path, list[Path]]]:
 
 
 def _check_group(runs: Sequence[ComparedRun]) -> None:
-    """Check that a group's runs differ only in seeds and have finished, if there are several."""
+    """Check that runs differ only in the seed; if there are several, all must have finished."""
     first = runs[0]
     for before, run in pairwise(runs):
         if before.config.seed == run.config.seed:
@@ -184,10 +184,10 @@ def _check_group(runs: Sequence[ComparedRun]) -> None:
 def load_texts(
     runs: Sequence[ComparedRun], splits: Sequence[str]
 ) -> list[tuple[str, ParallelText]]:
-    """Return the texts of the named splits.
+    """Return (name, text) for each split that is named in ``splits``.
 
     Each name is a split that all runs have, or RUN:NAME for a split of any run with the same
-    languages. The default is the first test split of the first run that has text.
+    languages. The default is the first test split, or else val, of the first run that has text.
     """
     texts = []
     for split in dict.fromkeys(splits or [_default_split(runs)]):

@@ -78,7 +78,7 @@ class DistillDirectory(JobDirectory):
 
 @dataclass(frozen=True)
 class DistillPlan:
-    """A plan of the jobs of a distillation."""
+    """Plans the jobs of a distillation: training, translating, selecting and scoring."""
 
     distillation: Distillation
     directory: DistillDirectory
@@ -108,7 +108,7 @@ class DistillPlan:
         )
 
     def _find_needs(self, direction: Direction) -> list[str]:
-        """Return the names of the jobs that a direction needs: to write text and train teachers."""
+        """Return the names of the jobs that write the text and train one direction's teachers."""
         trained = [each.run for each in direction.teachers if each.file is not None]
         return [TEXT_JOB, *map(_training_name, trained)]
 
@@ -261,7 +261,7 @@ def _training_name(run: RunDirectory) -> str:
 
 
 def name_models(runs: Sequence[RunDirectory]) -> list[str]:
-    """Return command-line arguments that name runs; if several, as one ensemble."""
+    """Return the command-line arguments that name one run, or several runs as one ensemble."""
     first, *others = (str(run.path) for run in runs)
     return [first, *(part for other in others for part in ("--ensemble", other))]
 
@@ -272,14 +272,14 @@ def name_models(runs: Sequence[RunDirectory]) -> list[str]:
 def text_splits(config: Config) -> list[str]:
     """Return the splits whose text is written to the distillation's directory.
 
-    For data of kind corpus these are all, as a prepared corpus exists only inside a run.
+    These are train and val, or all for data of kind corpus, because only runs have prepared text.
     """
     names = open_kind(config.data).split_names()
     return names if isinstance(config.data, CorpusData) else names[:2]
 
 
 def write_texts(config: Config, paths: Mapping[tuple[str, str], Path]) -> None:
-    """Write splits as plain text; ``paths`` is keyed by split and side. Prepare a corpus once."""
+    """Write splits as plain text; ``paths`` is keyed by split and side ('src' or 'tgt')."""
     with tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory:
         corpus = Path(directory) / "corpus"
         if isinstance(config.data, CorpusData):
@@ -300,9 +300,9 @@ def compose_student(
     synthetic: Sequence[FilePair],
     keep_reference: bool,
 ) -> None:
-    """Write a config that adds all training text to ``base``, the student's own file.
+    """Write the config ``output``, which adds all training text to ``base``, the user's config.
 
-    ``text_path`` maps a split and side to a path; ``synthetic`` are pairs written by models.
+    ``text_path`` maps a split and side to a path; models wrote one side of each ``synthetic`` pair.
     """
 
     def text_pair(split: str) -> FilePair:
@@ -341,7 +341,7 @@ def compose_student(
 
 
 def _instead(pair: FilePair) -> dict[str, object]:
-    """Return settings that replace a pair of files, and remove its checksum if it has one."""
+    """Return settings for a pair of files that replace a pair in the base config and its hash."""
     return {"src": pair.src, "tgt": pair.tgt, "sha256": None}
 
 

@@ -33,13 +33,13 @@ Teachers = Annotated[list[str], Field(min_length=1)]
 
 
 def _check_installed(extension: str, key: str) -> None:
-    """Raise ValueError if ``extension``, which the setting ``key`` needs, is missing."""
+    """Raise ValueError if ``extension``, which the setting ``key`` needs, is not installed."""
     if not registry.is_installed(extension):
         raise ValueError(f"{key}: {registry.describe_missing('extension', extension)}")
 
 
 class Translated(Section):
-    """Settings of text that teachers translate for the student."""
+    """Settings for the text that teachers translate for the student, in either direction."""
 
     corpus: bool = Field(True, description="whether to translate the student's training text")
     monolingual: list[FilePath] = Field(
@@ -57,7 +57,7 @@ class Translated(Section):
 
 
 class Forward(Translated):
-    """Settings of text that the teachers translate to make the student's target side."""
+    """Settings for text in the source language that teachers translate for the student."""
 
     n_best: Annotated[int, Field(ge=2, le=LARGEST_BEAM)] | None = Field(
         None, description="forward: candidates for each line, with keep: nearest"
@@ -89,7 +89,7 @@ class Forward(Translated):
 
 
 class Back(Translated):
-    """Settings of back-translation: models of the other direction write the source side."""
+    """Settings for back-translation: models of the other direction write source text."""
 
     teachers: Teachers = Field(
         description="back: models that translate from the target to the source language"
@@ -157,7 +157,7 @@ class Direction:
 
 @dataclass(frozen=True)
 class Distillation:
-    """A checked distillation file."""
+    """A distillation's YAML file, after all checks: its settings, the student and teachers."""
 
     settings: DistillSettings
     student_file: Path
@@ -241,7 +241,7 @@ def _find_teachers(
     languages: Sequence[str],
     files: dict[Path, Path],
 ) -> list[Teacher]:
-    """Return a direction's teachers, and add their files to ``files``, keyed by run."""
+    """Return a direction's teachers, and add their config files to ``files``, keyed by run path."""
     teachers: list[Teacher] = []
     for number, name in enumerate(names):
         # Not Path.expanduser, which raises an error if the user does not exist.
@@ -285,7 +285,7 @@ def _find_problem(
 
 
 def _find_changed_settings(run: RunDirectory, config: Config) -> str | None:
-    """Return why ``train`` would refuse to resume a teacher's run, and a remedy; else None."""
+    """Return why ``train`` would refuse to resume a teacher's run, with advice, or None."""
     if not run.config.is_file():
         return None
     use = f"name {run.path.as_posix()} instead of the file to use it as it is"

@@ -1,7 +1,7 @@
-"""Grow a run: adapt it to new text in a run next to it, and measure the gain and the loss.
+"""Grow a run: adapt its model to new text in a new run, and measure how BLEU changes.
 
-The adaptation is an ordinary training. The new run contains its config and the old text that it
-replays, so you can inspect both and repeat the training.
+The adaptation is an ordinary training, on the new text and on some of the old training text. The
+new run contains its config and this old text, so you can inspect both and repeat the training.
 """
 
 import json
@@ -37,7 +37,7 @@ from transformer_cli.runs.directory import RunDirectory, lock_run, write_mark
 from transformer_cli.training.preparation import PreparedData, open_prepared_data
 
 CONFIG, RECORD, REPLAY = "growth.yaml", "growth.json", "replay"
-"""The names of files and the directory that only a grown run has."""
+"""Names in a grown run: its config, the record of its scores, and the directory of old text."""
 _HELD_OUT = 20  # one in this many pairs of the new text is held out
 _FEWEST, _MOST = 50, 500  # limits on the held-out pairs, which are never more than half
 _TOO_FEW = 20
@@ -59,7 +59,7 @@ _TRAINING: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class ScoreChange:
-    """The BLEU score on a text before and after growing."""
+    """The BLEU scores of the old run and of the new run on one text."""
 
     before: float
     after: float
@@ -74,14 +74,14 @@ class ScoreChange:
 
 @dataclass(frozen=True)
 class Growth:
-    """The growing of an old run: a new run that adapts it to added text."""
+    """The growing of a run: the old run, the new run, and the files of new text."""
 
     old: RunDirectory
     new: RunDirectory
     added: Sequence[Path]
 
     def write(self) -> Path:
-        """Write the config and the replayed text unless they exist; return the config's path.
+        """Write the new run's config and the old text that it replays; return the config's path.
 
         Raises:
             UsageError: a new file has an unknown format, the new text is too short, or the new run
@@ -148,7 +148,7 @@ class Growth:
         return compose_config("train --from", self.new.path / CONFIG, settings)
 
     def judge(self, compute: ComputeOptions) -> tuple[ScoreChange, ScoreChange]:
-        """Return the score changes on held-out new text and on the old validation text."""
+        """Return how BLEU changed on held-out new text and on the old validation text."""
         runs = (self.old, self.new)
         config = self.old.load_config()
         metric = metrics_of_runs(config, runs, log).by_name()[bleu_of(config)]
@@ -170,7 +170,7 @@ class Growth:
         return gained, lost
 
     def settle(self, gained: ScoreChange, lost: ScoreChange, max_loss: float) -> Path | None:
-        """Record whether the new run is accepted; if not, rename it and return its new path."""
+        """Record whether the new run is accepted; if not, rename it and return the new path."""
         is_better = gained.after > gained.before and lost.before - lost.after < max_loss
         record = {"old": self.old.path.absolute().as_posix(), "max_loss": max_loss}
         texts = {"new_text": asdict(gained), "old_text": asdict(lost), "taken_over": is_better}
@@ -193,7 +193,7 @@ def next_run(old: Path) -> Path:
 
 
 def _draw_replay(old: PreparedData, wanted: int) -> Mapping[str | None, np.ndarray]:
-    """Draw old training pairs to replay, keyed by tag; sources keep their share of an epoch."""
+    """Return indices of old training pairs, keyed by source tag, in the old run's proportions."""
     mix = TrainingMix((len(old.texts.train),), (1.0,), (None,))
     if isinstance(old.pairs, MixedStore):
         mix = old.pairs.mix

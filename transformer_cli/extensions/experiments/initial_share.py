@@ -12,7 +12,7 @@ from transformer_cli.training.optimizer import Optimizer
 
 
 class InitialShare(Optimizer):
-    """An optimizer that averages initial weights (a share of ``init_share``) and trained ones."""
+    """An optimizer that averages trained with initial weights, whose share is ``init_share``."""
 
     def __init__(
         self, model: Transformer, eval_model: Transformer, config: TrainingConfig, ranks: Ranks

@@ -1,4 +1,4 @@
-"""Jobs, which each run once to make outputs from inputs, and the records of what they made."""
+"""The jobs of sweeps and distillations, which make files once, and the records of the files."""
 
 import json
 import os
@@ -28,18 +28,18 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Job:
-    """A task that is done once, and again only if its inputs change."""
+    """A task of a sweep or distillation; it is done once, and again only if its inputs change."""
 
     name: str  # also the path of its record and log in jobs/
     inputs: Callable[[], Mapping[str, str]] = dict
-    """Returns what the outputs depend on, keyed by name; called when all needed jobs are done."""
+    """Returns what the outputs depend on, e.g. checksums, by name; called after all needed jobs."""
     outputs: Callable[[], Sequence[Path]] | None = None
-    """Returns the files whose checksums are recorded; None: no record; the job trains ``run``."""
+    """Returns the files whose checksums are recorded; None for a job that only trains ``run``."""
     command: Sequence[str] = ()  # arguments of transformer-cli; none: ``prepare`` does everything
     needs: Sequence[str] = ()  # names of jobs that must be done first
     stdout: Path | None = None  # the file for the command's output
     prepare: Callable[[], object] = lambda: None
-    """Called each time before the command starts."""
+    """Called before each start of the command, e.g. to create a directory."""
     discard: Callable[[], Path | None] = lambda: None
     """Removes outputs made from other inputs, or moves them and returns their new path."""
     config: Config | None = None  # the settings, if it is a training
@@ -54,14 +54,14 @@ def is_trained(run: RunDirectory, config: Config) -> bool:
 
 @dataclass
 class JobDirectory:
-    """The directory of a sweep or distillation, with a mark file and the records of its jobs.
+    """The directory of a sweep or distillation, with a marker file and its jobs' records.
 
-    Creating this object does not read or write files.
+    The marker file is sweep.json or distill.json. Creating this object touches no files.
     """
 
     kind: ClassVar[str]  # the command that creates it
     option: ClassVar[str]  # the command's option that names it
-    beforehand: ClassVar[tuple[str, ...]] = ()  # names that may exist before the mark
+    beforehand: ClassVar[tuple[str, ...]] = ()  # names that may exist before the marker file
 
     path: Path
     done: set[str] = field(default_factory=set)  # names of the jobs known to be done
@@ -71,7 +71,7 @@ class JobDirectory:
         return self.path / f"{self.kind}.json"
 
     def read_mark(self) -> dict[str, Any] | None:
-        """Return the content of the mark file, or None if the directory is not of this kind."""
+        """Return the marker file's content; None if it is missing or not from this command."""
         mark = files.read_json(self.mark)
         if not isinstance(mark, dict) or mark.get("program") != f"transformer-cli {self.kind}":
             return None
@@ -101,7 +101,7 @@ class JobDirectory:
             raise self._refusal(f"{how}; resume it with that precision, or")
 
     def create(self, precision: str, **values: object) -> None:
-        """Create the directory if needed, and write its mark; raise errors as ``check`` does."""
+        """Create the directory if needed, and write its marker file; raise ``check``'s errors."""
         self.check(precision)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -120,7 +120,7 @@ class JobDirectory:
             writing.remove_leftovers(Path(directory))
 
     def file(self, job: str, ending: str) -> Path:
-        """Return the path of a job's file with this ending, e.g. .json (record) or .log."""
+        """Return the path of a job's file with this extension, e.g. .json (its record) or .log."""
         return self.path / "jobs" / f"{job}{ending}"
 
     def _record_of(self, job: str) -> Artifact[Record]:
@@ -128,7 +128,7 @@ class JobDirectory:
         return Artifact(self.path, Record, path.as_posix())
 
     def read(self, job: str) -> Record | None:
-        """Return a job's record, or None. Until the job is done, the record lists no files."""
+        """Return a job's record; None if it has none. Until the job is done, it lists no files."""
         return self._record_of(job).read()
 
     def is_done(self, job: Job) -> bool:

@@ -1,4 +1,4 @@
-"""Run jobs in separate processes, several at a time."""
+"""Run the jobs of a sweep or a distillation in separate processes, several at a time."""
 
 import os
 import subprocess
@@ -24,7 +24,7 @@ _ERROR = "transformer-cli: error: "
 
 @dataclass(frozen=True, eq=False)
 class Event:
-    """A change in a job's state."""
+    """A change in a job's state: it has started, resumed, ended or failed."""
 
     job: Job
     what: str  # 'started', 'resumed', 'done' or 'failed', perhaps with a reason
@@ -42,17 +42,17 @@ class _Running:
 
 @dataclass
 class Runner:
-    """A runner of the jobs in a directory that this process has locked."""
+    """Runs the jobs of a sweep or distillation, whose directory this process has locked."""
 
     directory: JobDirectory
     jobs: Sequence[Job]  # in order: each job comes after the jobs that it needs
     lock: int  # the descriptor of the directory's lock, which commands also hold
     places: Sequence[Mapping[str, str]] = ({},)
-    """Additional environment variables; as many jobs run at a time as there are mappings."""
+    """Extra environment variables, one mapping for each of the jobs that run at the same time."""
     shows_output: bool = False
     """Whether commands write to this process's stderr instead of to their logs."""
     failed: dict[str, Event] = field(default_factory=dict)
-    """The failed jobs' events, keyed by job name. If a needed job failed, its event is used."""
+    """Failed jobs' events, keyed by job name; a job that needs a failed job gets its event."""
     _running: list[_Running] = field(default_factory=list)
 
     def run(self, should_stop: Callable[[], bool]) -> Iterator[Event]:
@@ -76,7 +76,7 @@ class Runner:
                     self._finish(running)
 
     def _find_next(self) -> Job | None:
-        """Return the next job that can run; mark jobs as failed if they need a failed job."""
+        """Return the next job that can run, or None. A job that needs a failed job fails, too."""
         running = {each.job.name for each in self._running}
         for job in self.jobs:
             if job.name in running or job.name in self.failed:
@@ -94,7 +94,7 @@ class Runner:
             return False
 
     def _start(self, job: Job) -> Iterator[Event]:
-        """Prepare a job, and start its command if it has one."""
+        """Prepare a job, start its command if it has one, and yield the job's events so far."""
         try:
             yield Event(job, self.directory.begin(job))
             job.prepare()
@@ -126,7 +126,7 @@ class Runner:
         return _Running(job, place, process, log_start)
 
     def _end(self, running: _Running) -> Event:
-        """Record how a job ended, and return the event."""
+        """Record how a job's command ended, and return an event that says so."""
         self._running.remove(running)
         job, code = running.job, running.process.returncode
         if code:
@@ -171,8 +171,8 @@ def run_jobs(
 ) -> int | None:
     """Run jobs until none is left or a signal arrives, and log their events.
 
-    Return the exit code for the signal, or None. ``stopping`` is the message after a signal.
-    ``describe_rest`` returns what to add to the log line when a run has been trained.
+    Return the exit code for the signal, or None without one. On a signal, ``stopping`` is logged.
+    ``describe_rest`` returns text to log with the end of each training, e.g. the time left.
     """
     runner.directory.remove_leftovers()
     with stop_requests(stopping) as requested:
@@ -187,7 +187,7 @@ def run_jobs(
 
 
 def list_places(device: str, jobs: int) -> list[Mapping[str, str]]:
-    """Return the environment variables for each of ``jobs`` jobs; they assign it a GPU if any."""
+    """Return environment variables for ``jobs`` parallel jobs; they assign GPUs, if any exist."""
     names: list[str] = []
     if jobs > 1 and device in ("auto", "cuda"):
         import torch

@@ -24,7 +24,7 @@ LEVEL = 0.05  # of the two-sided tests; intervals cover the rest
 
 @dataclass
 class GroupDifference:
-    """A group's mean minus the reference group's mean, in points of the metric.
+    """A group's mean score minus that of the reference (first) group, in points of the metric.
 
     Everything except ``difference`` is None if one of the groups is a single run.
     """
@@ -37,7 +37,7 @@ class GroupDifference:
 
 @dataclass
 class GroupScore:
-    """One group's scores in one metric, in points; None for what a single run does not have."""
+    """One group's scores in one metric, in points. A single run has no deviation or interval."""
 
     scores: list[float]  # one per run, in the group's order
     mean: float
@@ -68,8 +68,8 @@ def compare_groups(
 ) -> dict[str, MetricComparison]:
     """Score groups of runs with each metric, and test their differences from the first group.
 
-    ``translations[group][run][sentence]`` is a translation; each run of a group has another seed,
-    and no list is empty. References are raw lines. Scores equal ``evaluation.scores.score``.
+    ``translations[group][run][sentence]`` is a translation; each run of a group has its own seed,
+    and no list is empty. References are raw lines. Scores are those of ``evaluation.scores.score``.
     """
     compared = {}
     for name, metric in metrics.by_name(references=[list(references)]).items():
@@ -90,11 +90,11 @@ def compare_groups(
 def score_sentences(
     metric: SacreMetric, hypotheses: Sequence[str]
 ) -> tuple[float, Float[np.ndarray, " sentence"]]:
-    """Return a corpus score and each sentence's share of it; ``metric`` must hold the references.
+    """Return a corpus score and how each sentence affects it; ``metric`` must hold the references.
 
-    A share is the jackknife's pseudo-value (Tukey 1958): the drop in the score if the sentence is
-    left out, times the number of sentences less one. The shares are shifted so that their mean is
-    the score. So the variance of the score over sentences is the variance of a mean.
+    A sentence's value is the jackknife's pseudo-value (Tukey 1958): the drop in the score without
+    the sentence, times the number of sentences less one. The values are shifted so that their mean
+    is the score. So the variance of the score over sentences is the variance of a mean.
     """
 
     def score_of(statistics: np.ndarray) -> float:
@@ -124,11 +124,11 @@ def compare_means(
 ) -> GroupDifference:
     """Test whether two groups' means differ, over seeds and sentences (Clark's 1973 quasi-F).
 
-    The variance of the difference is the sum of a seed part and a sentence part. The variance over
-    sentences includes the interaction of seeds and sentences. It is subtracted, as the variance
-    over seeds includes it too. The remainder is set to zero unless it exceeds its standard error:
-    if all positive noise counted, a test at 5 % with 3 seeds and 100 sentences would find only 2 %
-    of null effects significant.
+    The variance of the difference is a variance over seeds plus one over sentences. The latter
+    includes the interaction of seeds and sentences, which is subtracted, as the variance over seeds
+    includes it too. The remainder is set to zero unless it exceeds its standard error: if all
+    positive noise counted, a test at 5 % with 3 seeds and 100 sentences would find only 2 % of null
+    effects significant.
 
     Everything except the difference is None if there are fewer than two seeds per group or two
     sentences, or if nothing varies. ``p_holm`` is filled in later.
@@ -172,7 +172,7 @@ def compare_means(
 
 
 def _correct_by_holm(groups: Sequence[GroupScore]) -> None:
-    """Set ``p_holm`` in the groups' differences (Holm 1979)."""
+    """Set ``p_holm`` in the groups' differences: ``p_value`` with the correction of Holm (1979)."""
     tested = [
         (group.difference.p_value, group.difference)
         for group in groups
@@ -209,7 +209,7 @@ def says_nothing(metric: str, scores: Iterable[float]) -> bool:
 def score_systems(
     systems: Sequence[Sequence[str]], references: Sequence[str], metrics: Metrics = USUAL
 ) -> list[dict[str, TestedScore]]:
-    """Return each system's scores, keyed by metric; main metrics have a test against the first."""
+    """Return each system's scores by metric; main metrics include a test against the first one."""
     columns = {
         name: paired_bootstrap(systems, references, metric)
         if METRICS[name].is_first

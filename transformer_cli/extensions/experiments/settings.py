@@ -8,7 +8,7 @@ from transformer_cli.config.sections import Section, setting
 
 
 class InitShareSettings(Section):
-    """The key ``init_share`` of the section ``training``."""
+    """The setting ``training.init_share``: the share of initial weights in an averaged model."""
 
     average: ClassVar[str | None] = "init_share"
 
@@ -20,7 +20,7 @@ class InitShareSettings(Section):
     )
 
     def check_with(self, config: Any) -> None:
-        """Raise ValueError if there are no initial weights, or if there is another average."""
+        """Raise ValueError if ``init`` is missing, or if ``ema_decay``, another average, is set."""
         super().check_with(config)
         if config.init is None:
             raise ValueError("training.init_share: needs init, the run that training starts from")

@@ -42,7 +42,7 @@ _Name = Annotated[str, Field(pattern=r"^[^/\\\x00]+$")]
 
 
 class SweepRecord(BaseModel):
-    """What a sweep's mark file records for commands that do not read the sweep's YAML file."""
+    """The keys of sweep.json that list a sweep's runs, so that ``compare`` needs no YAML file."""
 
     model_config = ConfigDict(strict=True)
 
@@ -65,7 +65,7 @@ class SweepDirectory(JobDirectory):
         return RunDirectory(self.point(point) / f"seed-{seed}")
 
     def find_finished(self) -> dict[str, list[RunDirectory]]:
-        """Return the finished runs, keyed by point; the reference point comes first."""
+        """Return the finished runs, keyed by the point's name; the reference point comes first."""
         try:
             record = SweepRecord.model_validate(self.read_mark())
         except ValidationError as error:
@@ -85,7 +85,7 @@ def _is_finished(run: RunDirectory) -> bool:
 
 @dataclass(frozen=True)
 class Run:
-    """The training of one point of the sweep with one seed."""
+    """The training of one point of the sweep, i.e. one variation of its config, with one seed."""
 
     point: Point
     job: Job
@@ -96,7 +96,7 @@ class Run:
 
 @dataclass(frozen=True)
 class PointResult:
-    """The progress and the scores of a point's runs."""
+    """The progress and the scores of the runs of one point, i.e. one variation of the config."""
 
     name: str
     finished: int
@@ -110,7 +110,7 @@ class PointResult:
 
 @dataclass
 class SweepPlan:
-    """A plan of the jobs of a sweep."""
+    """Plans the jobs of a sweep, and reads the results of its runs."""
 
     sweep: Sweep
     directory: SweepDirectory
@@ -179,7 +179,7 @@ class SweepPlan:
         return self._sums[key]
 
     def check_trained_alike(self) -> None:
-        """Raise ConfigError if trained runs have other settings than their points or other text."""
+        """Raise ConfigError if a run's settings or text have changed since its training began."""
         for run in self.runs:
             if not list_checkpoints(run.directory.checkpoints):
                 continue
@@ -215,7 +215,7 @@ class SweepPlan:
             yield PointResult(point.name, len(done), count, known)
 
     def describe_rest(self, jobs: int) -> str:
-        """Describe how many runs have finished, and the time left if ``jobs`` train at a time."""
+        """Describe how many runs have finished, and the time left with ``jobs`` runs at a time."""
         done = [run for run in self.runs if self.directory.seems_done(run.job)]
         text = f"{len(done)} of {len(self.runs)} runs"
         seconds = [_read_seconds(run.directory) for run in done]
@@ -224,7 +224,7 @@ class SweepPlan:
 
     @property
     def record(self) -> dict[str, object]:
-        """The mark file's content. The reference is the point equal to the base, else the first."""
+        """The content of sweep.json; the reference is the point equal to the base, or the first."""
         base = self.sweep.config_of(Point(BASE_POINT))
         points = self.sweep.points
         same = [point for point in points if self.sweep.config_of(point) == base]
@@ -243,12 +243,12 @@ def find_best(run: RunDirectory, metric: str) -> float | None:
 
 
 def _read_seconds(run: RunDirectory) -> float:
-    """Return the seconds spent training."""
+    """Return the seconds that a run has been trained for, as recorded in metrics.jsonl."""
     return max((number(each, "seconds") or 0.0 for each in read_records(run.metrics)), default=0.0)
 
 
 def share_data(data: Path, run: Path) -> None:
-    """Create a run with the prepared data, as hard links if the file system supports them."""
+    """Create a run directory with prepared data, as hard links if the file system has them."""
     if run.is_dir():
         return
     run.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Read a sweep's YAML file, which has its settings and the points to train."""
+"""Read a sweep's YAML file, which lists the variations of a config (points) to train."""
 
 import hashlib
 import json
@@ -77,7 +77,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Sweep:
-    """A checked sweep file."""
+    """A sweep's YAML file, after all checks: its settings, base config and points."""
 
     settings: SweepSettings
     base: Path  # the config that the points vary
@@ -97,7 +97,7 @@ class Sweep:
 
 
 def load_sweep(path: Path) -> Sweep:
-    """Read a sweep's file, and check all its points."""
+    """Read a sweep's file, and check the config of each of its points."""
     root = yaml.read_mapping(path, "base")
     assert isinstance(root.value, dict)
     if root.value.keys() & Config.model_fields.keys():
@@ -113,7 +113,7 @@ def load_sweep(path: Path) -> Sweep:
 
 
 def _read_points(sections: dict[str, Node]) -> list[Point]:
-    """Return the points of a validated file; without points and grid, one without changes."""
+    """Return the listed points, or else those of the grid, or else one that changes nothing."""
     listed = [node.value for node in _items(sections.get("points"))]
     if not listed:
         return grid_points(sections.get("grid"))

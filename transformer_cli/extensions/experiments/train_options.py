@@ -1,4 +1,4 @@
-"""``train --from``, which adapts a run to new text, in a new run next to it."""
+"""The options of ``train --from``, which adapts a trained run to new text, in a new run."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -22,10 +22,10 @@ _MAX_LOSS = 0.5
 
 @dataclass(frozen=True)
 class GrowingOptions(TrainExtra):
-    """The options that grow a trained run.
+    """The options of ``train`` that grow a run: adapt its model to new text, in a new run.
 
-    Training adapts it in minutes, in a new run next to it (runs/a+1 for runs/a). The new run is
-    accepted only if BLEU rises on held-out new text and drops little on the old validation text.
+    By default, the new run of runs/a is runs/a+1. It is accepted only if BLEU rises on held-out new
+    text and drops by less than ``max_loss`` on the old validation text.
     """
 
     heading = "Growing a run with new text"
@@ -71,7 +71,7 @@ class GrowingOptions(TrainExtra):
             raise UsageError(f"--from: cannot be used with {named[0]}; leave one of them out")
 
     def around(self, train: Callable[[TrainOptions], str], given: TrainOptions) -> str:
-        """Train the new run and evaluate it; raise RunError if it is rejected."""
+        """Call ``train``; with --from, judge the new run, and raise RunError if it is rejected."""
         if self.from_ is None:
             return train(given)
         new = given.run_dir or growing.next_run(self.from_)

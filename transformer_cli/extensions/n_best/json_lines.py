@@ -1,4 +1,4 @@
-"""A translator that writes the best translations of each line and their scores, as JSON lines."""
+"""A translator that writes the best translations of each line, with scores, as JSON lines."""
 
 import json
 from collections.abc import Sequence

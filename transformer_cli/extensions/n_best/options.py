@@ -12,7 +12,7 @@ _MARKS = ("lines", "scores", ".jsonl")
 
 @dataclass(frozen=True)
 class ScoreOptions(ExtraOptions):
-    """The options for how many translations per line to write with their scores, as JSON."""
+    """The options ``--n-best`` and ``--scores``, which write translations and scores as JSON."""
 
     heading = "Search"
     n_best: Annotated[

@@ -25,7 +25,7 @@ class AttentionMaps:
         tgt_tokens: the target tokens, likewise.
         encoder: self-attention of the source.
         decoder: self-attention of the target: column j is the input of step j, which is
-            ``tgt_tokens[j - 1]`` or, for j = 0, the begin mark.
+            ``tgt_tokens[j - 1]`` or, for j = 0, BOS.
         cross: attention of the target to the source.
         translation: the translation as text.
     """
@@ -43,7 +43,7 @@ def compute_attention_maps(
     translator: TorchTranslator,
     line: str,
 ) -> AttentionMaps:
-    """Translate a line and record the attention weights of one pass over both.
+    """Translate a line; return the attention weights of one pass over it and its translation.
 
     A line without words is encoded as EOS alone.
 

@@ -36,7 +36,7 @@ def score_by_length(
     references: Sequence[str],
     metrics: Metrics = USUAL,
 ) -> list[LengthBucket]:
-    """Return all buckets that contain sentences, scored by all but the lowercased metrics.
+    """Group sentences by length; return the groups, scored by all but the lowercased metrics.
 
     ``lengths`` are in source tokens without EOS; empty sentences count as one token.
     """
@@ -64,7 +64,7 @@ def _labels(starts: Sequence[int]) -> list[str]:
 
 
 class Series(NamedTuple):
-    """A line in a chart."""
+    """A line in a chart, as points (x, y)."""
 
     name: str
     role: str  # sets the colour: 'train' or 'val'
@@ -90,7 +90,7 @@ class Chart(NamedTuple):
 
 
 def make_training_charts(records: Sequence[Record], step: int) -> list[Chart]:
-    """Return the charts of metrics.jsonl over the steps that have data, with ``step`` marked."""
+    """Return the charts for which ``records`` have data, each with a vertical line at ``step``."""
     trained = [record for record in records if record["kind"] == "train"]
     validated = validations(records)
     # There are two colours: for BLEU and lowercased BLEU, or for chrF in scripts without case.

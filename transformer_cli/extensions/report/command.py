@@ -1,4 +1,4 @@
-"""``transformer-cli report``."""
+"""The command ``transformer-cli report``, which writes an HTML page about a run."""
 
 from pathlib import Path
 from typing import Annotated

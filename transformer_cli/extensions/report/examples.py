@@ -1,4 +1,4 @@
-"""Example translations: the best, worst and random ones, with differences marked."""
+"""Example translations: best, worst and random ones, with differences from the reference."""
 
 import random
 import re
@@ -18,7 +18,7 @@ _PART = re.compile(rf"{_WORD.pattern}|\s+|.", re.DOTALL)
 
 
 class Span(NamedTuple):
-    """A part of a text, and whether it is missing from the other text."""
+    """A part of a translation or reference, and whether it is missing from the other text."""
 
     text: str
     differs: bool
@@ -36,7 +36,7 @@ class Example:
 
 
 def choose_examples(text: ParallelText, hypotheses: Sequence[str]) -> dict[str, list[Example]]:
-    """Return the 'worst' and the 'best' translations, by chrF, and some 'random' ones."""
+    """Return a dict of the 'worst' and 'best' translations, by chrF, and some 'random' ones."""
     scores = sentence_chrf(hypotheses, text.tgt)
 
     def example(n: int) -> Example:
@@ -49,7 +49,7 @@ def choose_examples(text: ParallelText, hypotheses: Sequence[str]) -> dict[str, 
 def choose_sentences(
     scores: Sequence[float], references: Sequence[str], shown: int = SHOWN
 ) -> dict[str, list[int]]:
-    """Return the indices of the 'worst', 'best' and 'random' sentences.
+    """Return a dict of the indices of the 'worst' and 'best' sentences and of 'random' ones.
 
     If scores are equal, longer sentences come first, because they are harder.
     """

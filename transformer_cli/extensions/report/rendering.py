@@ -70,7 +70,7 @@ def _make_all_visible(value: Any) -> Any:
 
 
 def _sentence(text: str) -> Any:
-    """Return a sentence for a table cell of its own, where bidi controls may stay as they are."""
+    """Return a sentence as HTML for its own table cell, where bidi controls may stay unescaped."""
     from markupsafe import escape
 
     return escape(re.sub(f"[^{OF_LINES}]+", lambda part: make_visible(part[0]), text))

@@ -45,7 +45,7 @@ def render_run(
     compute: ComputeOptions,
     sentences: Sequence[str],
 ) -> str:
-    """Return the HTML page about a run: translations of a split, and attention of ``sentences``."""
+    """Return the HTML page about a run, with a split's scores, and attention of ``sentences``."""
     for sentence in sentences:
         _check_sentence(sentence)
     plotly = plotly_script()  # fail before the long work
@@ -131,7 +131,7 @@ def _open_trained(run: RunDirectory) -> EncodedStore | None:
 def _attend(
     translator: TorchTranslator, text: ParallelText, lengths: Sequence[int]
 ) -> list[dict[str, Any]]:
-    """Return the packed attention of random sentences, preferably of those that fit on a screen."""
+    """Return random sentences' attention as JSON values; prefer sentences that fit on a screen."""
     # Longer sentences are translated in parts; a tag takes a token.
     most = min(_MAX_TOKENS, translator.longest_source - 1)
     whole = [number for number, length in enumerate(lengths) if 0 < length <= most]
@@ -144,7 +144,7 @@ def _attend(
 
 
 def pack_sentence(translator: TorchTranslator, sentence: str) -> dict[str, Any]:
-    """Compute and pack a sentence's attention; raise InputError if the sentence is too long."""
+    """Return the attention of a sentence as JSON values; raise InputError if it is too long."""
     tokens = len(translator.tokenizers.encode_source(sentence).ids)
     if tokens > _MAX_TOKENS:
         raise InputError(

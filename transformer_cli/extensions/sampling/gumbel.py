@@ -21,10 +21,10 @@ def with_sampling(translator: Translator, seed: int) -> Translator:
 
 
 class Sampler:
-    """A constraint that draws each row's next token at random, using the Gumbel-max trick.
+    """A sampler that draws each row's next token at random, using the Gumbel-max trick.
 
     Each source sentence has its own random generator, seeded with ``seed`` and the sentence's ids.
-    So its samples depend neither on the batch nor on threads, and resuming a text gives the same
+    So samples depend neither on the batch nor on threads, and resuming a text gives the same
     samples. Equal sentences get equal samples.
     """
 
@@ -38,7 +38,7 @@ class Sampler:
     def __call__(
         self, x: Float[Tensor, "row token"], sentences: Int[Tensor, " row"]
     ) -> tuple[Float[Tensor, "row 1"], Int[Tensor, "row 1"]]:
-        """Return the log-probability and the id of the token drawn for each row."""
+        """Draw a token for each row of ``x``; return the log-probability and the id of each."""
         generators = [self._generators[sentence] for sentence in sentences.tolist()]
         draws = [torch.empty(x.size(1)).exponential_(generator=each) for each in generators]
         ids = (x - torch.stack(draws).to(x.device).log()).argmax(dim=1, keepdim=True)

@@ -79,7 +79,7 @@ class HuggingFaceTokenizer(Tokenizer):
         return self._spelling.display(self._model_token(number))
 
     def _call(self, call: Callable[[], Any], length: int) -> Any:
-        """Return the result of a library call on a batch of one, whose input has this length."""
+        """Return the one result of the library's ``call``; limit its time if it may be slow."""
         is_quick = length <= _QUICK and not self._may_backtrack
         with _naming_source(self._source):
             (result,) = call() if is_quick else _call_within_time(call)
@@ -92,7 +92,7 @@ class HuggingFaceTokenizer(Tokenizer):
 
 
 def find_specials(data: bytes, source: Path) -> SpecialIds:
-    """Return the ids of special tokens that a tokenizer.json declares or gives common names."""
+    """Return the ids of a tokenizer.json's special tokens, found by its settings or usual names."""
     tokenizer = _open(data, source, "give a tokenizer.json written by the tokenizers library")
     model = json.loads(tokenizer.to_str())["model"]
     unknown = model.get("unk_token")
@@ -156,7 +156,7 @@ def _expressions(part: Any) -> Iterator[str]:
 
 @contextmanager
 def _naming_source(source: Path) -> Iterator[None]:
-    """Turn any error of the library into a TokenizerError of one line that names the file."""
+    """Turn any error of the library into a TokenizerError, whose message names the file."""
     try:
         yield
     except BaseException as error:
@@ -168,7 +168,7 @@ def _naming_source(source: Path) -> Iterator[None]:
 
 
 class _Spelling:
-    """How a tokenizer.json spells subwords, e.g. the mark that stands for a space."""
+    """How a tokenizer.json writes spaces and word ends in subwords, e.g. '▁' for a space."""
 
     def __init__(self, parts: dict[str, Any]) -> None:
         model = parts["model"]
@@ -210,7 +210,7 @@ class _Spelling:
 
 
 class Manifest(FilesManifest):
-    """The manifest of tokenizer.json files made elsewhere."""
+    """A run's manifest of Hugging Face tokenizer.json files that were made elsewhere and copied."""
 
     kind: Literal["huggingface"] = "huggingface"
     suffix = "tokenizer.json"

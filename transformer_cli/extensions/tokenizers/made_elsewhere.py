@@ -1,4 +1,4 @@
-"""Tokenizers whose files were made elsewhere and are copied into a run, which renumbers ids."""
+"""Tokenizers whose files were made elsewhere; a run copies them and renumbers their ids."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ from transformer_cli.text.tokenizer import Side, TokenizerManifest, TrainingText
 
 
 class SpecialIds(BaseModel):
-    """The ids that a tokenizer's model gives its special tokens; None: it has no such token."""
+    """The ids that a tokenizer's model gives its special tokens; None if it has no such token."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -68,7 +68,7 @@ class IdMap:
 
 
 class FilesManifest(TokenizerManifest):
-    """The manifest of a tokenizer whose files were made elsewhere."""
+    """A run's manifest of tokenizer files that were made elsewhere and copied."""
 
     specials: dict[Side, SpecialIds]
     """The ids of the special tokens in each side's file."""
@@ -95,7 +95,7 @@ class FilesManifest(TokenizerManifest):
         directory: Path,
         find_specials: Callable[[bytes, Path], SpecialIds],
     ) -> Self:
-        """Copy the files in ``config``, and return a manifest; ``find_specials`` opens each."""
+        """Copy the files in ``config``; return a manifest with the ids from ``find_specials``."""
         advice = "the config names it as its tokenizer's file"
         models = {side: read_file(path, advice) for side, path in config.files.items()}
         specials: dict[Side, Any] = {

@@ -38,7 +38,7 @@ class SentencePieceFileTokenizer(SentencePieceTokenizer):
 
 
 class Manifest(FilesManifest):
-    """The manifest of SentencePiece models made elsewhere."""
+    """A run's manifest of SentencePiece models that were made elsewhere and copied."""
 
     kind: Literal["sentencepiece_file"] = "sentencepiece_file"
     suffix = "model"

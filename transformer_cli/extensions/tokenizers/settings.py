@@ -19,7 +19,7 @@ class FilesSection(TokenizerSection):
 
     @property
     def files(self) -> dict[_Side, Path]:
-        """The files, keyed by side."""
+        """The files to copy, keyed by side: 'src' and 'tgt', or 'joint' for both."""
         key = self.file_key
         sides: tuple[_Side, ...] = ("src", "tgt")
         paths = {side: getattr(self, f"{side}_{key}") for side in sides}

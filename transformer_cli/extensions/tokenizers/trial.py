@@ -12,7 +12,7 @@ _MAX_GROWTH = 100
 
 
 def use(model: bytes, texts: Sequence[str]) -> None:
-    """Try each part of a tokenizer; an exception or a crash means that it is unusable."""
+    """Try out a tokenizer.json on texts; an exception or crash means that it is unusable."""
     import tokenizers
 
     tokenizer = tokenizers.Tokenizer.from_buffer(model)

@@ -61,7 +61,7 @@ def _may_have_merges(tokenizer: TokenizerSection) -> bool:
 def find_changes(
     config: Config, tokenizers: Tokenizers, store: "stores.EncodedStore"
 ) -> Iterator[tuple[str, "Augmentation"]]:
-    """Yield each augmentation that is set, as ('subwords' or 'rows': what it changes, function)."""
+    """Yield (what it changes, augmentation) for each one set; it changes 'subwords' or 'rows'."""
     training = config.training
     if not isinstance(training, AugmentationSettings):
         return
@@ -84,7 +84,7 @@ class Concatenation:
     max_length: int
 
     def __call__(self, text: "stores.EncodedText", seed: int) -> "stores.EncodedText":
-        """Return the same pairs, joined into fewer, longer rows in an order that depends on ``seed``."""
+        """Return the same pairs, joined in an order drawn with ``seed`` into fewer, longer rows."""
         import numpy as np
 
         random = np.random.Generator(np.random.PCG64(seed))

@@ -1,6 +1,6 @@
 """Measures how fast this machine trains and translates; takes about a minute.
 
-The model has the size of the one in the shipped config ``MODEL``; its weights and the sentences are
+The model has the size given in the shipped config ``MODEL``; its weights and the sentences are
 random. Each speed is the median of as many calls as fit into a few seconds.
 """
 
@@ -183,7 +183,7 @@ class Bench:
         return EncodedText(*sides)
 
     def _rates(self, call: Callable[[], float], seconds: float) -> list[float]:
-        """Repeat ``call``, which returns a number of tokens; return tokens per second of each."""
+        """Return the tokens per second of each repetition of ``call``, which returns a number."""
         rates: list[float] = []
         self._synchronize()
         end = time.perf_counter() + seconds

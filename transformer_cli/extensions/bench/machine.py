@@ -26,7 +26,7 @@ _INSTRUCTIONS = (
 
 
 def describe_machine(device_name: DeviceName = "auto") -> dict[str, str]:
-    """Return a dict of facts about this machine, none of which contains a user's name or a path."""
+    """Return facts about this machine and its packages, without a user's name or a path."""
     device = choose_device(device_name)
     model, instructions = describe_processor()
     return {

@@ -279,7 +279,7 @@ class _Core:
             if at_start and at_end and partners.get(first) == last:
                 start, end = tags[first].end, tags[last].start
                 first, last = first + 1, last - 1
-            # If tags have slots, those place a tag best, because it may stand for a word.
+            # Reserved ids for tags place a tag best, because it may stand for a word.
             elif at_start and first not in partners and "tags" not in how.protect:
                 start, first = tags[first].end, first + 1
             elif at_end and last not in partners and "tags" not in how.protect:

@@ -64,7 +64,7 @@ class PrefixOptions(ExtraOptions):
 def _add_prefixes(
     path: Path, errors: DecodingErrors, chunks: Iterable[Sequence[str]], first_line: int
 ) -> Iterator[Sequence[str]]:
-    """Yield chunks of lines with prefixes; raise InputError if there are more of one or the other.
+    """Yield chunks of lines with prefixes; raise InputError if lines and prefixes differ in number.
 
     The first line in ``chunks`` is number ``first_line`` of the input.
     """

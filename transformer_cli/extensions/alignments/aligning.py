@@ -118,7 +118,7 @@ def align_tokens(
         engine: the engine with the model.
         sources: token ids, each with EOS; nothing is aligned to EOS.
         targets: the token ids of the translations of ``sources``, without EOS.
-        batch_tokens: the maximum number of tokens on each side of a batch, including padding.
+        batch_tokens: the maximum number of source tokens, and of target tokens, in a padded batch.
     """
     aligned: list[list[int]] = [[] for _ in targets]
     lengths = np.array([max(map(len, pair)) for pair in zip(sources, targets, strict=True)])

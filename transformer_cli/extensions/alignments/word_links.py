@@ -11,7 +11,7 @@ _NEAR, _FAR = 16, 1024
 def align_words(
     src: str, src_tokens: Sequence[str], tgt: str, tgt_tokens: Sequence[str], aligned: Sequence[int]
 ) -> tuple[tuple[int, int], ...]:
-    """Return index pairs (source word, target word); ``aligned`` has a source index per token."""
+    """Return index pairs (source word, target word), given each target token's source index."""
     src_words = map_tokens_to_words(src, src_tokens)
     tgt_words = map_tokens_to_words(tgt, tgt_tokens)
     if not src_words or not tgt_words:

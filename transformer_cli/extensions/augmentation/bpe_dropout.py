@@ -77,7 +77,7 @@ class Subwords:
         return [self._ids[piece] for piece in self._merge(text, chain(first, draws))]
 
     def _merge(self, text: str, draws: Iterator[bool]) -> Iterator[str]:
-        """Yield a text's subwords: merge as SentencePiece does, but skip those drawn as False.
+        """Yield a text's subwords: merge as SentencePiece does, but skip where a draw is False.
 
         SentencePiece itself can skip merges too, but since version 0.2.2, it ignores the seed.
         """
@@ -144,7 +144,7 @@ def _sampled(processor: Any, text: str, rate: float) -> list[str]:
 
 @dataclass(frozen=True)
 class BpeDropout:
-    """BPE-dropout (Provilkov et al. 2020) with a rate for source and target; an ``Augmentation``.
+    """BPE-dropout (Provilkov et al. 2020) with one rate per language; an ``Augmentation``.
 
     A sentence does not change if it has an unknown token, or if it would get more than
     ``max_length`` tokens. If ``src`` or ``tgt`` is None, no source or target sentence changes.

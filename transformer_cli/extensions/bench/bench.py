@@ -183,7 +183,7 @@ class Bench:
         return EncodedText(*sides)
 
     def _rates(self, call: Callable[[], float], seconds: float) -> list[float]:
-        """Return the tokens per second of each repetition of ``call``, which returns a number."""
+        """Repeat ``call``, which returns its number of tokens; return the speed of each call."""
         rates: list[float] = []
         self._synchronize()
         end = time.perf_counter() + seconds

@@ -165,14 +165,14 @@ def fill_document(
 
 
 def write_document(options: TranslateOptions, filled: Filled) -> None:
-    """Write the filled document; the file appears only when it is complete."""
+    """Write the document with its translations; the file appears only when it is complete."""
     data = compressor(options.output)(filled.data)
     with whole_file(options.output, is_named=True) as path:
         path.write_bytes(data)
 
 
 def write_report(options: TranslateOptions, path: Path, filled: Filled) -> None:
-    """Write an HTML page with all filled segments, the most doubtful ones first."""
+    """Write an HTML page with all translated segments, the most doubtful ones first."""
     document = filled.document
     rows = [_row(document.name, segment, one) for segment, one in filled.pairs()]
     rows.sort(key=lambda row: row["filling"].assurance)

@@ -129,7 +129,7 @@ class Filling:
     problem: str = ""  # how its placeholders differ from the source's; empty if they are the same
     match: "Match | None" = None  # the most similar pair in the translation memory
     confidence: float | None = None
-    """Geometric mean of the model's token probabilities, or None if the memory has the text."""
+    """Geometric mean of the model's token probabilities; None if the text is not the model's."""
     coverage: float | None = None
     """Fraction of source words aligned to words of the translation; None if none were aligned."""
     doubts: tuple[str, ...] = ()  # why its sentences are doubtful
@@ -138,7 +138,7 @@ class Filling:
 
     @property
     def is_unsure(self) -> bool:
-        """True if the model gives the translation less than ``LOW_CONFIDENCE``."""
+        """True if the model's confidence is lower than ``LOW_CONFIDENCE``."""
         return self.confidence is not None and self.confidence < LOW_CONFIDENCE
 
     @property
@@ -252,7 +252,7 @@ class Document:
         return f"{self.name}:{line}"
 
     def leave(self, line: int, why: str) -> None:
-        """Record why something in a line is not translated."""
+        """Record that some text in a line is not translated, and why."""
         self.left.append(f"{self.place(line)}: {why}")
 
     def error(self, line: int, problem: str) -> InputError:
@@ -272,7 +272,7 @@ class Document:
         self._units.append((range(first, len(self.segments)), write))
 
     def add_span(self, segment: Segment, start: int, end: int) -> None:
-        """Add a span of the document; ``segment`` is its text, translated if it has words."""
+        """Add a span of the document, and its text as a segment if that has to be translated."""
         first = len(self.segments)
         if segment.has_letters or not self.needs_words:
             unit = [segment]
@@ -312,7 +312,7 @@ class Document:
         return (self._mark + splice(self.text, self._edits(fillings))).encode(self._codec)
 
     def _edits(self, fillings: Sequence[Filling | None]) -> list[Edit]:
-        """Return the replacements for filled segments, in order."""
+        """Return the replacements for segments with translations, in order."""
         edits: list[Edit] = []
         for places, write in self._units if fillings else ():
             filled = [filling for place in places if (filling := fillings[place]) is not None]
@@ -331,7 +331,7 @@ class Document:
         return text
 
     def final_edits(self, edits: Sequence[Edit]) -> list[Edit]:
-        """Return the additional edits that are needed if at least one segment is filled."""
+        """Return the additional edits that are needed if at least one segment is translated."""
         return []
 
 
@@ -437,7 +437,7 @@ def without_controls(text: str) -> str:
 
 
 def read_references(raw: str) -> str:
-    """Return HTML text with its character references replaced."""
+    """Return HTML text with character references, such as '&amp;', replaced."""
     try:
         return references.unescape(raw)
     except ValueError:  # a reference with thousands of digits

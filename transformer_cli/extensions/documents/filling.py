@@ -59,13 +59,13 @@ class Filled:
     """Terms that are missing from translations, each with its location."""
 
     def pairs(self) -> Iterator[tuple[Segment, Filling]]:
-        """Yield the filled segments with their fillings."""
+        """Yield each segment that has a translation, with its ``Filling``."""
         for segment, filling in zip(self.document.segments, self.fillings, strict=True):
             if filling is not None:
                 yield segment, filling
 
     def summary(self) -> list[str]:
-        """Return lines for the user: what was filled, and where a review is needed."""
+        """Return lines for the user: what was translated, and where a review is needed."""
         pairs = list(self.pairs())
         recalled = sum(one.origin == "memory" for _, one in pairs)
         aligned = sum(one.is_aligned for _, one in pairs)
@@ -98,7 +98,7 @@ class Filled:
 
 
 def fill(document: Document, how: LineTranslator) -> Filled:
-    """Fill each segment of a document: from the memory if it has the text, else with the model.
+    """Translate a document's segments: from the memory if it has the text, else with the model.
 
     Tags are translated with their segment or, if one would be lost, placed by word alignments.
     """
@@ -134,7 +134,7 @@ def fill(document: Document, how: LineTranslator) -> Filled:
 
 
 def _write_without_breaking(filled: Filled) -> bytes:
-    """Return the filled document, leaving out translations that would change its structure."""
+    """Return the document with its translations, except any that would change its structure."""
     document, fillings = filled.document, filled.fillings
     for attempt in range(_MAX_ATTEMPTS):
         expected = document.structure(fillings)
@@ -221,7 +221,7 @@ def _translate_cores(
 
 
 def _find_problem(core: "_Core", text: str, encoding: str, how: LineTranslator) -> str:
-    """Return why a segment cannot be filled with this translation, or '' if it can."""
+    """Return why a segment cannot get this translation, or '' if it can."""
     if core.is_crowded:
         return f"more than {_MAX_TAGS} tags"
     if core.segment.is_ambiguous:
@@ -319,7 +319,7 @@ class _Core:
 
     @property
     def marked(self) -> str:
-        """The text with tags replaced by '<x id="0"/>' etc., which all placeholder rules match."""
+        """The text with tags replaced by '<x id="0"/>' etc., which count as placeholders."""
         parts = self.segment.split(self.segment.text)
         parts[1::2] = self._marks
         return "".join(parts)

@@ -141,7 +141,7 @@ class HtmlDocument(Document):
         return run
 
     def _cut(self, found: list[_Piece], is_text: bool) -> Iterator[_Piece]:
-        """Yield the pieces; split text, so that template tags and formulas are separate pieces."""
+        """Yield the pieces; divide text so that template tags and formulas are separate pieces."""
         if not is_text:
             yield from found
             return

@@ -92,13 +92,13 @@ class PoDocument(Document):
         self.add_unit(segments, partial(self._fill, entry))
 
     def structure(self, fillings: Sequence[Filling | None] = ()) -> list[Part]:
-        """Return a ``Part`` for each entry; its shape is the index, context and messages."""
+        """Return a ``Part`` for each entry; the shape is its index, context and messages."""
         return self._parts
 
     # --- writing ----------------------------------------------------------------------------------
 
     def final_edits(self, edits: Sequence[Edit]) -> list[Edit]:
-        """Add a missing charset to the header; without it, gettext reads only ASCII."""
+        """Add a missing charset to the header; without one, gettext reads only ASCII."""
         if splice(self.text, edits).isascii():
             return []
         end = self.new_line

@@ -22,7 +22,7 @@ _WORD = re.compile(r"\S+")
 
 @dataclass(frozen=True)
 class LineTranslator:
-    """The functions and settings for translating segments."""
+    """The functions and settings with which ``fill`` translates segments."""
 
     translate: Callable[[Sequence[str], bool], Sequence[Translation]]
     """Translates lines; the second argument says whether to align their words."""
@@ -45,7 +45,7 @@ class LineTranslator:
 
 @dataclass(frozen=True)
 class JoinedTranslation:
-    """A text's translation, joined from its sentences', with word spans and word alignments."""
+    """A text's translation, joined from translated sentences, with word spans and alignments."""
 
     text: str
     src_words: list[Span] = field(default_factory=list)
@@ -113,7 +113,7 @@ def translate_texts(
 ) -> list[JoinedTranslation]:
     """Translate each text sentence by sentence; keep the white space between sentences.
 
-    The texts have no placeholders of the kinds ``invented``; those in translations become words.
+    The texts have no placeholders of the kinds ``invented``; any in translations become words.
     """
     cut = [cut_sentences(text, how.src_lang) for text in texts]
     lines = {

@@ -12,7 +12,7 @@ from transformer_cli.extensions.documents.xml import UNIT, Element, Kind, XmlDoc
 
 
 class TmxDocument(XmlDocument):
-    """A translation memory in the format TMX, whose segments are its untranslated sources."""
+    """A translation memory in the format TMX, whose segments are sources without translations."""
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)

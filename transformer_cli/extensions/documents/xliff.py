@@ -27,7 +27,7 @@ _STATES = {
 
 
 class XliffDocument(XmlDocument):
-    """An XLIFF file of version 1.2 or 2.x, whose segments are its untranslated sources."""
+    """An XLIFF file of version 1.2 or 2.x, whose segments are sources that need a translation."""
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)

@@ -1,6 +1,6 @@
 """Parses XML with the offsets of each element, so that translating keeps all other bytes.
 
-Expat parses with limits, refuses files that declare entities, and reads no other files.
+Files are refused if they declare entities, have too many elements, or nest them too deep.
 """
 
 import re
@@ -94,7 +94,7 @@ class XmlDocument(Document):
         self.root = _parse(self.text, self.name)
 
     def structure(self, fillings: Sequence[Filling | None] = ()) -> list[Part]:
-        """Return parts: one for each target's tags, one for each text between, without spaces."""
+        """Return parts: one for each target's tags, one for each text between, without space."""
         parts, around, place = list[Part](), list[str](), 0
         for start, end, shape, segments in sorted(self._runs, key=lambda run: run[:2]):
             around.append(self.text[place:start])
@@ -124,7 +124,7 @@ class XmlDocument(Document):
     def add_target(
         self, place: int, target: Element | None, texts: Iterable[Element], first: int
     ) -> None:
-        """Add the span of ``target`` or, if there is none, the offset ``place`` for a new one.
+        """Add the span of ``target`` or, if that is None, the offset ``place`` of a new target.
 
         All segments from index ``first`` on will fill it. It will have the tags in ``texts``.
         """
@@ -222,7 +222,7 @@ class XmlDocument(Document):
 
 
 def _join_tags(tags: Sequence[Tag], places: Container[int]) -> list[Tag]:
-    """Join adjacent tags that meet at one of ``places``."""
+    """Join adjacent tags that meet at one of the offsets ``places``."""
     found: list[Tag] = []
     for tag in tags:
         if found and found[-1].end == tag.start and tag.start in places:

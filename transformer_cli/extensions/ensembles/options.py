@@ -1,4 +1,4 @@
-"""The option of ``translate`` and ``evaluate`` that adds other models to the run's model."""
+"""The option ``--ensemble`` of ``translate`` and ``evaluate``, which adds other runs' models."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -40,7 +40,7 @@ Options = TypeVar("Options", bound=CommandOptions | ExtraOptions)
 
 @dataclass(frozen=True)
 class Task:
-    """The task of translating one file, as it is sent to a worker."""
+    """The task of translating one file, in this process or in a worker."""
 
     options: TranslateOptions  # for this file, with absolute paths
     settings: dict[str, str]  # settings of the translator, from ``describe_translator``
@@ -155,7 +155,7 @@ def _describe_all(given: TranslateOptions) -> dict[str, str]:
 
 
 def _with_absolute_paths(options: TranslateOptions) -> TranslateOptions:
-    """Return options with absolute paths, as workers have other working directories."""
+    """Return options with absolute paths, because workers have other working directories."""
     checkpoint = options.checkpoint
     is_name = (RunDirectory(options.run).checkpoints / checkpoint).is_dir()
     if checkpoint not in ("best", "last", "average") and not is_name:

@@ -92,7 +92,7 @@ class OutputDirectory:
         self._write_at = 0.0
 
     def begin(self, output: Path) -> FileState | None:
-        """Record that a translation starts; return the state of an earlier one of it, or None.
+        """Record that a translation starts; return the ``FileState`` of an earlier one, or None.
 
         Raises:
             UsageError: ``output`` exists, but has no entry in the record.

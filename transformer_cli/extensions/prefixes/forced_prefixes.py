@@ -153,7 +153,7 @@ class ForcedPrefixes(Constraint):
     banned_ids: tuple[int, ...] = ()
 
     def of_batch(self, places: Sequence[int], device: Any) -> Callable[[Any, Any, Any], object]:
-        """Return a function that allows a row's forced token only; without one, all not banned."""
+        """Return a function that allows only a row's forced token; without one, unbanned tokens."""
         forced = pad([self.prefixes[place] for place in places], NOT_FORCED).to(device)
         banned = torch.tensor(self.banned_ids, dtype=torch.int64, device=device)
         return partial(_leave_forced, forced, banned)

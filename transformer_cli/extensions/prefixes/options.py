@@ -1,4 +1,4 @@
-"""The option of ``translate`` that forces the beginnings of translations."""
+"""The option ``--prefix-file`` of ``translate``, which forces how translations begin."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _NAME = "--prefix-file"
 
 @dataclass(frozen=True)
 class PrefixOptions(ExtraOptions):
-    """The option for a file of prefixes that translations must begin with."""
+    """The option ``--prefix-file``, a file of prefixes that translations must begin with."""
 
     heading = "Input and output"
     prefix_file: Annotated[

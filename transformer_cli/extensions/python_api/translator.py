@@ -139,7 +139,7 @@ class Translator:
 
         Returns:
             One translation per line, in the same order. A blank line gives an empty translation; a
-            line without words, such as a number, is copied.
+            line without words, such as a number, is copied, unless the training text had many.
 
         Raises:
             InputError: ``lines`` is a single string or has an item that is not text, or the number

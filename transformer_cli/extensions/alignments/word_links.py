@@ -25,7 +25,7 @@ def align_words(
 
 
 def map_tokens_to_words(text: str, tokens: Sequence[str]) -> list[int]:
-    """Return, for each token, the number of the word of ``text`` in which the token begins.
+    """Return, for each token, the index of the word of ``text`` in which the token begins.
 
     White space separates words, which are numbered from 0. The result is empty if ``text`` has no
     words. Tokens are found in the text by their letters, so a tokenizer may change spaces, case and

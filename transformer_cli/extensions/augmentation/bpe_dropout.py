@@ -58,7 +58,7 @@ class Subwords:
         ]
 
     def _words(self, ids: Sequence[int]) -> Iterator[list[int]]:
-        """Yield parts of ``ids`` that no merge goes beyond: words, if the model marks words."""
+        """Split ids where no merge crosses: between words, if the model marks where words begin."""
         starts = accumulate(map(self._begins.__contains__, ids))
         parts = groupby(
             zip(ids, starts, strict=True), lambda each: (each[0] in self._texts, each[1])

@@ -169,10 +169,10 @@ class Edit(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A part of a document, such as a run of text or a PO entry, to check that filling keeps it."""
+    """A part of a document, such as a PO entry, for checks that translating keeps all parts."""
 
     shape: Hashable
-    """What filling must not change, such as tags. It includes the position, so it is unique."""
+    """What inserting translations must not change, such as tags; unique, as it has the position."""
     segments: range = range(0)  # the indices of the segments whose translations are in it
 
 
@@ -280,7 +280,7 @@ class Document:
         self.add_run(start, end, self.shape(segment), range(first, len(self.segments)))
 
     def add_run(self, start: int, end: int, shape: Hashable, segments: range) -> None:
-        """Add a span with these segments (indices), whose ``shape`` filling must not change."""
+        """Add a span whose ``shape`` must not change; ``segments`` are indices of its segments."""
         self._runs.append((start, end, shape, segments))
 
     def trim(self, start: int, end: int) -> tuple[int, int]:
@@ -294,9 +294,9 @@ class Document:
         return tuple(sorted(segment.tag_texts))
 
     def structure(self, fillings: Sequence[Filling | None] = ()) -> list[Part]:
-        """Return the document's parts; with ``fillings``, the parts that it will have once filled.
+        """Return the document's parts; with ``fillings``, the parts once these are inserted.
 
-        A document that is filled, written and read again must have parts with these shapes.
+        When the document with translations is read again, its parts must have these shapes.
         """
         edits = self._edits(fillings)
         ends = [edit.end for edit in edits]

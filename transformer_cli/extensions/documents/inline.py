@@ -175,7 +175,7 @@ def place_tags(
 
 
 class _Pieces(NamedTuple):
-    """Words, each cut into pieces: the signs before its letters, the letters, the signs after."""
+    """Words, each cut into pieces: signs before its letters, its letters, signs after them."""
 
     spans: list[Span]
     of_words: list[tuple[range, range, range]]
@@ -244,7 +244,7 @@ class _Layout:
     tgt_pieces: int
 
     def place(self, items: Sequence[_Item], room: Span, in_order: bool) -> None:
-        """Place the items in ``room`` so that pairs keep their content and do not overlap."""
+        """Place items among the pieces in ``room``; pairs keep their content and do not overlap."""
         free = set(range(*room))
         for item in items:
             if item.closing is not None:
@@ -261,7 +261,7 @@ class _Layout:
                 least = gap if in_order else room[0]
 
     def _find_run(self, item: _Item, room: Span, free: set[int]) -> Span:
-        """Return the run of free pieces with most alignments into the pair, less other ones."""
+        """Return the run of free pieces that are best aligned to the content of a pair of tags."""
         inside = {place for piece in item.pieces for place in self.linked.get(piece, ())}
         outside = {
             place
@@ -286,7 +286,7 @@ class _Layout:
         return guess, min(guess + 1, room[1])
 
     def _find_gap(self, item: _Item, room: Span) -> int:
-        """Return the index of the piece before which a tag goes."""
+        """Return the index of the piece before which a single tag goes."""
         behind = max(self.linked.get(item.pieces.start - 1, ()), default=-1) + 1
         before = min(self.linked.get(item.pieces.start, ()), default=-1)
         if item.clings_left or before < 0:

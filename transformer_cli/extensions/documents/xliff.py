@@ -235,7 +235,7 @@ class XliffDocument(XmlDocument):
 
 
 def _has_text(segment: Segment, translates: bool) -> bool:
-    """Return whether to fill a segment: one with letters or, if ``translates``, any not blank."""
+    """Return whether a segment has letters or, if ``translates``, whether it is not blank."""
     return bool(segment.text.strip()) if translates else segment.has_letters
 
 

@@ -107,7 +107,7 @@ class XmlDocument(Document):
         return [*parts, Part((len(parts), "".join("".join(around).split())))]
 
     def add_changing(self, start: int, end: int) -> None:
-        """Add a span that filling may change, so that ``structure`` leaves it out."""
+        """Add a span that inserting translations may change; ``structure`` leaves it out."""
         self.add_run(start, end, None, range(0))
 
     def start_tag(self, element: Element, attributes: Mapping[str, str]) -> str:

@@ -358,7 +358,7 @@ def element_name(tag: str) -> str:
 
 
 def pair_tags(found: Iterable[tuple[int, int, str]]) -> tuple[Tag, ...]:
-    """Return tags made from (start, end, name); those without a partner become single tags."""
+    """Return tags made from (start, end, name); unpaired or overlapping ones become single tags."""
     tags: list[Tag] = []
     opened: list[int] = []
     names: list[str] = []

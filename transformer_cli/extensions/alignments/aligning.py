@@ -25,14 +25,14 @@ from transformer_cli.text.protocol import BOS_ID, PAD_ID
 
 Translator = TypeVar("Translator", bound=TextTranslator[Any])
 Found = tuple[EncodedLine, Pieces]
-"""A line and one of its translations, as token ids."""
+"""A source line and one of its translations, both as token ids."""
 
 
 class AligningTranslator(TextTranslator[TorchEngine]):
     """A translator that aligns the words of every translation with the words of its source line."""
 
     def write(self, found: Sequence[Found]) -> list[Translation]:
-        """Return the translations as text, with word alignments."""
+        """Return the translations as text, each with its word alignment."""
         aligned = align_pieces(self, found)
         return [
             write_aligned(self, *one, places) for one, places in zip(found, aligned, strict=True)
@@ -40,7 +40,7 @@ class AligningTranslator(TextTranslator[TorchEngine]):
 
 
 def with_alignments(translator: Translator) -> Translator:
-    """Return a copy of a translator that also aligns words."""
+    """Return a copy of a translator; the copy also aligns translated words with source words."""
     return translator.extended_by(AligningTranslator)
 
 
@@ -54,11 +54,11 @@ def write_aligned(
     """Return one translation as text, with its word alignment.
 
     Args:
-        translator: the translator that produced it.
+        translator: the translator that produced the translation.
         line: the source line.
-        pieces: the translation of each piece of the line.
-        places: the index of each target token's source token, from ``align_pieces``.
-        tokens: the translation's tokens; None takes them from ``Tokenizer.filled_tokens``.
+        pieces: the translation of each piece of the line; a long line has several pieces.
+        places: for each target token, the index of the source token that ``align_pieces`` found.
+        tokens: the translation's tokens; if None, ``Tokenizer.filled_tokens`` returns them.
     """
     if line.is_copied:
         copied = translator.write_line(line, pieces)
@@ -73,14 +73,14 @@ def write_aligned(
 
 
 def ids_of(line: EncodedLine) -> list[int]:
-    """Return the token ids of all pieces of a line, without EOS."""
+    """Return the source token ids of all pieces of a line, without the EOS of each piece."""
     return [number for piece in line.pieces for number in piece[:-1]]
 
 
 def align_pieces(translator: TextTranslator[Any], found: Sequence[Found]) -> list[list[int]]:
-    """Return, for each translation, the index of the source token of each of its tokens.
+    """Return, for each token of each translation, the index of the aligned source token.
 
-    Indices count through the tokens of all pieces of the source line.
+    If a long line was cut into pieces, indices count through the source tokens of all pieces.
     """
     of_pieces = iter(
         align_tokens(
@@ -117,8 +117,8 @@ def align_tokens(
     Args:
         engine: the engine with the model.
         sources: token ids, each with EOS; nothing is aligned to EOS.
-        targets: their translations, without EOS.
-        batch_tokens: the maximum number of tokens on each side of a batch, including padding.
+        targets: the token ids of the translations of ``sources``, without EOS.
+        batch_tokens: the maximum number of source tokens, and of target tokens, in a padded batch.
     """
     aligned: list[list[int]] = [[] for _ in targets]
     lengths = np.array([max(map(len, pair)) for pair in zip(sources, targets, strict=True)])
@@ -140,7 +140,7 @@ def align_tokens(
 def find_most_attended(
     model: Transformer, src: Int[Tensor, "batch src"], tgt_in: Int[Tensor, "batch tgt"]
 ) -> Int[Tensor, "batch tgt"]:
-    """Return the index of the source token that each step attends to most, ignoring EOS."""
+    """Return the index of the source token, not EOS, that each target position attends to most."""
     attentions = nn.ModuleList(layer.cross_attention for layer in model.decoder_layers())
     with record_attention(attentions) as recorded:
         model.hidden_states(src, tgt_in)

@@ -13,7 +13,7 @@ from transformer_cli.inference.translation import Notes, Reviser, Translation
 
 @dataclass(frozen=True)
 class LinksWriter(Reviser):
-    """A reviser that writes word alignments to a file."""
+    """A ``Reviser`` that changes no translations, but writes their word alignments to a file."""
 
     path: Path
 
@@ -23,7 +23,7 @@ class LinksWriter(Reviser):
 
 
 class _Links(Notes):
-    """A writer of the alignment of each line's best translation, in the Pharaoh format.
+    """``Notes`` that write the alignment of each line's best translation, in the Pharaoh format.
 
     The file appears only once all translations have been written.
     """

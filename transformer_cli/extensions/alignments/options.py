@@ -1,4 +1,4 @@
-"""The options of ``translate`` that need word alignments."""
+"""The options ``--alignments`` and ``--replace-unk`` of ``translate``."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path

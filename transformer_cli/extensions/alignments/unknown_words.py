@@ -1,4 +1,4 @@
-"""Replaces unknown words in translations with source words."""
+"""Replaces unknown words (UNK tokens) in translations with the aligned source words."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,7 +19,7 @@ from transformer_cli.text.protocol import UNK_ID
 
 
 def with_unk_replacement(translator: Translator) -> Translator:
-    """Return a translator that replaces unknown words; raise UsageError if it writes subwords."""
+    """Return a translator that replaces UNK tokens; raise UsageError if its model uses subwords."""
     if not translator.tokenizers.tgt.is_word_level:
         raise UsageError(
             "needs a word-level tokenizer; this model writes subwords, which can spell any word"
@@ -29,7 +29,7 @@ def with_unk_replacement(translator: Translator) -> Translator:
 
 
 class UnknownWords(Reviser):
-    """A reviser that replaces unknown words in translations with source words."""
+    """A ``Reviser`` that replaces UNK tokens in translations with the aligned source words."""
 
     def revise(
         self,
@@ -39,7 +39,7 @@ class UnknownWords(Reviser):
         n_best: int | None,
         watcher: Watcher,
     ) -> list[list[Translation]]:
-        """Replace each unknown word with the source word that it is aligned to."""
+        """Replace each UNK token with the source word that it is aligned to."""
         unknown = [
             (place, rank)
             for place, (line, ranked) in enumerate(zip(lines, found, strict=True))
@@ -66,7 +66,7 @@ class UnknownWords(Reviser):
 def _replace_unknown(
     translator: TextTranslator[Any], line: EncodedLine, one: Translation, places: Sequence[int]
 ) -> list[str]:
-    """Return a translation's tokens, with unknown ones replaced by their source tokens."""
+    """Return a translation's tokens, with each UNK replaced by the source token aligned to it."""
     src_tokens = translator.tokenizers.source_tokens(line.source, ids_of(line))
     tokens = translator.tokenizers.tgt.filled_tokens(_ids(one), line.source.values)
     for number, token_id in enumerate(_ids(one)):

@@ -11,7 +11,7 @@ _NEAR, _FAR = 16, 1024
 def align_words(
     src: str, src_tokens: Sequence[str], tgt: str, tgt_tokens: Sequence[str], aligned: Sequence[int]
 ) -> tuple[tuple[int, int], ...]:
-    """Return pairs of word numbers (source, target), given each target token's source token."""
+    """Return index pairs (source word, target word), given each target token's source index."""
     src_words = map_tokens_to_words(src, src_tokens)
     tgt_words = map_tokens_to_words(tgt, tgt_tokens)
     if not src_words or not tgt_words:
@@ -25,11 +25,11 @@ def align_words(
 
 
 def map_tokens_to_words(text: str, tokens: Sequence[str]) -> list[int]:
-    """Return, for each token, the number of the word of ``text`` in which the token begins.
+    """Return, for each token, the index of the word of ``text`` in which the token begins.
 
-    White space separates words, which are numbered from 0. The result is empty if ``text`` has
-    none. Tokens are found by their letters, so a tokenizer may change spaces, case and Unicode
-    forms.
+    White space separates words, which are numbered from 0. The result is empty if ``text`` has no
+    words. Tokens are found in the text by their letters, so a tokenizer may change spaces, case and
+    Unicode forms.
     """
     letters, numbers = "", []
     for number, word in enumerate(text.split()):
@@ -50,7 +50,7 @@ def map_tokens_to_words(text: str, tokens: Sequence[str]) -> list[int]:
 
 
 def _plain(text: str) -> str:
-    """Return a text decomposed, case-folded and without invisible characters, for comparing."""
+    """Return a text decomposed, case-folded and without invisible characters, for comparison."""
     decomposed = unicodedata.normalize("NFKD", text).casefold()
     return "".join(
         letter

@@ -1,4 +1,4 @@
-"""BPE-dropout: each epoch divides the text into different subwords by skipping some merges."""
+"""BPE-dropout: skips random merges, so that the text has different subwords in each epoch."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ from transformer_cli.text.protocol import SPECIALS, UNK_ID, Tokenizer, Tokenizer
 
 
 class Subwords:
-    """The subwords of a tokenizer that has a SentencePiece model.
+    """The subwords and merges of a tokenizer's SentencePiece model, for dividing text at random.
 
     Raises ValueError if the tokenizer has no such model, or if the model has no merges to skip. If
-    a model was edited and has unused pieces, the subwords differ from SentencePiece's own.
+    the model marks pieces as unused, the result may differ from what SentencePiece would return.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -45,7 +45,7 @@ class Subwords:
         }
 
     def sample(self, sentences: Sequence[list[int]], rate: float, seed: int) -> list[list[int]]:
-        """Return the sentences in different, mostly shorter subwords; keep reserved ids unchanged.
+        """Return the ids of the sentences in different, mostly shorter subwords; keep reserved ids.
 
         ``rate`` is the probability of skipping a merge.
         """
@@ -58,7 +58,7 @@ class Subwords:
         ]
 
     def _words(self, ids: Sequence[int]) -> Iterator[list[int]]:
-        """Split ids at points that no merge crosses: between words, if the model marks words."""
+        """Split ids where no merge crosses: between words, if the model marks where words begin."""
         starts = accumulate(map(self._begins.__contains__, ids))
         parts = groupby(
             zip(ids, starts, strict=True), lambda each: (each[0] in self._texts, each[1])
@@ -77,7 +77,7 @@ class Subwords:
         return [self._ids[piece] for piece in self._merge(text, chain(first, draws))]
 
     def _merge(self, text: str, draws: Iterator[bool]) -> Iterator[str]:
-        """Yield the pieces of a text: merge as SentencePiece does, but skip some merges.
+        """Yield a text's subwords: merge as SentencePiece does, but skip where a draw is False.
 
         SentencePiece itself can skip merges too, but since version 0.2.2, it ignores the seed.
         """
@@ -109,7 +109,7 @@ class Subwords:
 
 
 def _ranks(processor: Any) -> Iterator[tuple[str, float]]:
-    """Yield (piece, rank) for merged pieces and single characters; low ranks are merged first."""
+    """Yield (subword, rank) for single characters and merged subwords; merge low ranks first."""
     others = (processor.is_control, processor.is_unknown, processor.is_unused, processor.is_byte)
     for number in range(processor.get_piece_size()):
         if any(is_other(number) for is_other in others):
@@ -144,10 +144,10 @@ def _sampled(processor: Any, text: str, rate: float) -> list[str]:
 
 @dataclass(frozen=True)
 class BpeDropout:
-    """BPE-dropout (Provilkov et al. 2020) with one rate per side; an ``Augmentation``.
+    """BPE-dropout (Provilkov et al. 2020) with one rate per language; an ``Augmentation``.
 
     A sentence does not change if it has an unknown token, or if it would get more than
-    ``max_length`` tokens. A side without ``Subwords`` does not change either.
+    ``max_length`` tokens. If ``src`` or ``tgt`` is None, no source or target sentence changes.
     """
 
     src: Subwords | None
@@ -157,7 +157,7 @@ class BpeDropout:
     max_length: int
 
     def __call__(self, text: EncodedText, seed: int) -> EncodedText:
-        """Return the same sentence pairs, split into subwords that are drawn with ``seed``."""
+        """Return the same sentence pairs in random subwords, which depend on ``seed``."""
         return EncodedText(
             self._sample(text.src, self.src, self.src_rate, seed),
             # Draw differently from the source.

@@ -1,6 +1,6 @@
 """Random changes to the training text in each epoch, and the settings for them.
 
-To add one, add a field to ``AugmentationSettings`` and an item that ``find_changes`` yields.
+To add a change, add a field to ``AugmentationSettings`` and an item that ``find_changes`` yields.
 Commands that only read settings import this module, so numpy is imported where text is changed.
 """
 
@@ -40,7 +40,7 @@ class AugmentationSettings(Section):
     )
 
     def check_with(self, config: Any) -> None:
-        """Check that the tokenizer may have merges to skip, if BPE-dropout is set."""
+        """Raise ValueError if BPE-dropout is set, but the tokenizer cannot have merges to skip."""
         super().check_with(config)
         for key in ("src_bpe_dropout", "tgt_bpe_dropout"):
             if getattr(self, key) and not _may_have_merges(config.tokenizer):
@@ -61,7 +61,7 @@ def _may_have_merges(tokenizer: TokenizerSection) -> bool:
 def find_changes(
     config: Config, tokenizers: Tokenizers, store: "stores.EncodedStore"
 ) -> Iterator[tuple[str, "Augmentation"]]:
-    """Yield (kind of change, augmentation) for all that are set; the kind is subwords or rows."""
+    """Yield (what it changes, augmentation) for each one set; it changes 'subwords' or 'rows'."""
     training = config.training
     if not isinstance(training, AugmentationSettings):
         return
@@ -76,15 +76,15 @@ def find_changes(
 class Concatenation:
     """Concatenation of random sentence pairs (Nguyen et al. 2021); an ``Augmentation``.
 
-    With probability ``probability ** (n - 1) * (1 - probability)``, the rows of a batch become n
-    pairs each, joined end to end. A row has at most ``max_length`` tokens per side.
+    The rows of a batch become n pairs each, joined end to end, with probability
+    ``probability ** (n - 1) * (1 - probability)``. Sources and targets stay within ``max_length``.
     """
 
     probability: float
     max_length: int
 
     def __call__(self, text: "stores.EncodedText", seed: int) -> "stores.EncodedText":
-        """Return the same pairs, joined into fewer, longer rows in an order drawn with ``seed``."""
+        """Return the same pairs, joined in an order drawn with ``seed`` into fewer, longer rows."""
         import numpy as np
 
         random = np.random.Generator(np.random.PCG64(seed))

@@ -1,7 +1,7 @@
 """Measures how fast this machine trains and translates; takes about a minute.
 
-The model has the size of a shipped config, with random weights and random sentences. Each speed is
-the median of as many calls as fit into a few seconds.
+The model has the size given in the shipped config ``MODEL``; its weights and the sentences are
+random. Each speed is the median of as many calls as fit into a few seconds.
 """
 
 import time
@@ -52,7 +52,7 @@ _SEARCH_TOKENS = 4096  # for each thread at a time
 
 @dataclass(frozen=True)
 class Speed:
-    """The result of one measurement."""
+    """The measured speed of training or translation, with the precision and threads used."""
 
     what: str
     precision: str
@@ -93,7 +93,7 @@ class Bench:
         ]
 
     def measure(self) -> Iterator[Speed]:
-        """Yield the speed for each entry of the plan; show a progress bar on stderr."""
+        """Yield the speed for each measurement in ``plan``; show a progress bar on stderr."""
         all_threads, plan = torch.get_num_threads(), self.plan()
         with bar(len(plan), "", " measurements") as shown:
             try:
@@ -183,7 +183,7 @@ class Bench:
         return EncodedText(*sides)
 
     def _rates(self, call: Callable[[], float], seconds: float) -> list[float]:
-        """Return the work per second for each of repeated calls; ``call`` returns its work."""
+        """Repeat ``call``, which returns its number of tokens; return the speed of each call."""
         rates: list[float] = []
         self._synchronize()
         end = time.perf_counter() + seconds
@@ -201,12 +201,12 @@ class Bench:
 
 
 def measure_load() -> float:
-    """Return the share of the CPU's time, from 0 to 1, that other programs are using now."""
+    """Return the fraction of the CPU's time, from 0 to 1, that other programs are using now."""
     return float(psutil.cpu_percent(interval=0.5)) / 100
 
 
 class _Numerals(Tokenizer):
-    """A tokenizer whose tokens are the ids as numerals, because CTranslate2 needs token names."""
+    """A tokenizer that names each token by its id, because CTranslate2 needs names of tokens."""
 
     def __init__(self, size: int) -> None:
         self.size = size

@@ -1,4 +1,4 @@
-"""``transformer-cli bench``."""
+"""The command ``bench``, which measures how fast this machine trains and translates."""
 
 import json as json_format
 from collections.abc import Iterable, Iterator

@@ -26,7 +26,7 @@ _INSTRUCTIONS = (
 
 
 def describe_machine(device_name: DeviceName = "auto") -> dict[str, str]:
-    """Return a dict of facts; none contains a user's name, or a path that may contain one."""
+    """Return facts about this machine and its packages, without a user's name or a path."""
     device = choose_device(device_name)
     model, instructions = describe_processor()
     return {
@@ -43,7 +43,7 @@ def describe_machine(device_name: DeviceName = "auto") -> dict[str, str]:
 
 
 def describe_processor(file: Path = Path("/proc/cpuinfo")) -> tuple[str, str]:
-    """Return the processor's name and its vector instructions; ``file`` is read if it exists."""
+    """Return the processor's name and vector instructions, read from ``file`` if that exists."""
     listed = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
     entries = {
         name.strip(): value.strip()

@@ -1,4 +1,4 @@
-"""The option of ``evaluate`` that adds COMET."""
+"""The option ``--comet`` of ``evaluate``, which adds the score COMET."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CometOptions(EvaluateExtra):
-    """The option to score translations with COMET, too."""
+    """The option ``--comet``, which scores translations with COMET in addition to other scores."""
 
     heading = "Search and scores"
     comet: Annotated[
@@ -24,5 +24,5 @@ class CometOptions(EvaluateExtra):
     ] = False
 
     def notes(self, given: EvaluateOptions, scored: ScoredText) -> "Notes | None":
-        """Return the ``Notes`` with COMET's score, or None if it was not requested."""
+        """Return ``Notes`` that compute COMET's score, or None if it was not requested."""
         return scoring_model.load_comet(given.device, scored.pairs.tgt) if self.comet else None

@@ -1,4 +1,4 @@
-"""COMET (Rei et al. 2022): a score from a neural network, if its package is installed.
+"""COMET (Rei et al. 2022), a score from a neural network, if its package is installed.
 
 The package needs an older NumPy than this program, so no extra installs it.
 """
@@ -43,7 +43,7 @@ def _error(problem: str) -> MissingExtraError:
 
 
 class CometNotes(Notes):
-    """The COMET score of a translated text; 1 is the best."""
+    """``Notes`` that compute the COMET score of a translated text; 1 is the best score."""
 
     def __init__(self, model: Any, references: Sequence[str], on_gpu: bool) -> None:
         self._model, self._references, self._on_gpu = model, references, on_gpu
@@ -57,7 +57,7 @@ class CometNotes(Notes):
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        """The score and the model's name."""
+        """The COMET score and the name of the COMET model, for a JSON report."""
         with redirect_stdout(sys.stderr):
             predicted = self._model.predict(
                 self._samples, gpus=int(self._on_gpu), progress_bar=sys.stderr.isatty()
@@ -65,5 +65,5 @@ class CometNotes(Notes):
         return {"comet": float(predicted.system_score), "comet_model": COMET_MODEL}
 
     def rows(self) -> Iterator[tuple[str, str, str]]:
-        """Yield the table row with the score."""
+        """Yield the row with the COMET score for the table of scores."""
         yield "COMET", f"{self.facts['comet']:8.4f}", self.facts["comet_model"]

@@ -1,4 +1,4 @@
-"""Compressed text: gzip, xz and Zstandard, each read and written by its library."""
+"""Reads and writes compressed files: gzip, xz and Zstandard, each with its own library."""
 
 import gzip
 import io
@@ -23,8 +23,8 @@ class Format:
 
     name: str
     load_library: Callable[[Path], tuple[Callable[[bytes], bytes], Callable[[], Any]]]
-    """Takes a file's path, for errors. Returns a function that compresses bytes into one member of
-    a file, and a function that creates a decompressor for one member."""
+    """Takes a path for error messages. Returns a function that compresses bytes into one member (a
+    complete compressed stream), and a function that creates a decompressor for one member."""
 
     def compressor(self, path: Path) -> Callable[[bytes], bytes]:
         return self.load_library(path)[0]
@@ -41,7 +41,7 @@ class Format:
     ) -> Iterator[bytes]:
         """Yield the decompressed bytes of all members of a file, in chunks of limited size.
 
-        Python's own readers are not used: for xz and zstd, they ignore invalid data after a member.
+        Python's readers for xz and zstd are not used, as they ignore invalid data after a member.
         """
         data, is_empty = b"", True
         while True:
@@ -139,7 +139,7 @@ class _Chunks(io.RawIOBase):
 
 
 class _Members(io.FileIO):
-    """A writable file that compresses the data of each write into a member of its own."""
+    """A writable file that compresses the data of each write into a stream of its own."""
 
     def __init__(self, path: Path, compress: Callable[[bytes], bytes]) -> None:
         super().__init__(path, "w")

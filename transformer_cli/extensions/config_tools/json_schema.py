@@ -1,7 +1,7 @@
 """The JSON Schema of config files, which editors use to complete and check them.
 
-It uses draft 7 without references, which all editors understand. A file with a base may leave out
-settings that the base has, so required settings are only required in files without a base.
+It uses draft 7 without references, which all editors understand. A file with the key ``base`` may
+leave out what its base file has, so required settings are only required in files without a base.
 """
 
 import json
@@ -35,7 +35,7 @@ def schema_text() -> str:
 
 
 def inline_schema() -> Schema:
-    """Return the schema of all settings as one tree, with alternative kinds as ``anyOf``.
+    """Return the schema of all settings without references, with a section's kinds as ``anyOf``.
 
     The title of each setting is its dotted key, which editors show on hover. Paths have the format
     "path". Required keys are always required, even in files with a base. There is no key ``base``.
@@ -92,7 +92,7 @@ def _or_null(part: Schema, definitions: dict[str, Schema]) -> Schema:
 
 
 def _without_required(part: Any) -> Any:
-    """Return a schema that requires no keys, except in list items, which no base can supply."""
+    """Return a copy of a schema that requires keys only in list items, which no base can supply."""
     if isinstance(part, list):
         return [_without_required(below) for below in part]
     if not isinstance(part, dict):

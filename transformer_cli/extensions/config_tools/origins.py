@@ -1,4 +1,4 @@
-"""Where each setting was written (file and line), and which values it replaced."""
+"""Finds where each setting was written (file and line), and which values it replaced."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from transformer_cli.config.sections import Section, extend_fully
 from transformer_cli.config.yaml import SET, dump_settings
 
 _WIDEST = 40
-"""Comments are aligned after lines up to this width; after wider lines, they stick out."""
+"""Comments are aligned after lines of up to this many characters, but not after longer lines."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,11 @@ class Written:
 
 
 Origins = dict[str, Annotated[tuple[Written, ...], Field(min_length=1)]]
-"""Maps dotted keys to values, the current one first, then those it replaced; omits defaults."""
+"""Maps a setting's dotted key to its value and then those it replaced; omits unset settings."""
 
 
 def find_origins(config: Config, root: tree.Node) -> Origins:
-    """Return where the settings of ``config`` were written; it was read from the tree ``root``."""
+    """Return where settings of ``config`` were written; ``root`` is the YAML tree they are from."""
     leaves = [keys for keys, _ in tree.iter_leaves(config.model_dump(mode="json"))]
     nodes = {tree.join_keys(keys): tree.find_node(root, keys) for keys in leaves}
     return {key: tuple(_history(node)) for key, node in nodes.items() if node}
@@ -52,7 +52,7 @@ def _history(latest: tree.Node) -> Iterator[Written]:
 
 
 def annotate(config: Config, origins: Origins) -> str:
-    """Return all settings as YAML text, with a comment on each line that names the origin."""
+    """Return all settings as YAML text; a comment after each setting says where it was written."""
     text = dump_settings(_dump_fully(config))
     lines = text.splitlines()
     root = tree.parse(text, "")

@@ -89,7 +89,7 @@ class DocumentFormat(InputFormat):
 
 
 def open_document(options: TranslateOptions) -> Document:
-    """Read the document to translate, with the languages of the run."""
+    """Read the document that ``-i`` names, to translate it between the languages of the run."""
     run = RunDirectory(options.run)
     engine = run.only_engine
     data = (engine.load().load_settings(run) if engine else run.load_config()).data
@@ -104,7 +104,7 @@ def open_document(options: TranslateOptions) -> Document:
 
 
 def read_memory(options: DocumentOptions, document: Document) -> Memory | None:
-    """Return the translation memory, if any; read it again only if its files have changed."""
+    """Return the memory from ``--memory``, or None; read it again only if its files changed."""
     if not options.memory:
         return None
     version = mtime_key_of(options.memory) or options.fingerprint()["memory"]
@@ -119,7 +119,7 @@ def fill_document(
     watcher: Watcher = NOBODY,
     add_total: Callable[[int], object] = ignore,
 ) -> Filled:
-    """Fill a document's segments; ``add_total`` gets the number of sentences in each batch."""
+    """Translate a document's segments; call ``add_total`` with the number of sentences to come."""
     fallback = options.extra(RevisionOptions).fallback
     revisers = (  # never put the source in place of doubtful segments
         replace(each, falls_back=False) if isinstance(each, Doubts) else each
@@ -165,14 +165,14 @@ def fill_document(
 
 
 def write_document(options: TranslateOptions, filled: Filled) -> None:
-    """Write the filled document; the file appears only when it is complete."""
+    """Write the document with its translations; the file appears only when it is complete."""
     data = compressor(options.output)(filled.data)
     with whole_file(options.output, is_named=True) as path:
         path.write_bytes(data)
 
 
 def write_report(options: TranslateOptions, path: Path, filled: Filled) -> None:
-    """Write an HTML page with all filled segments, the most doubtful ones first."""
+    """Write an HTML page with all translated segments, the most doubtful ones first."""
     document = filled.document
     rows = [_row(document.name, segment, one) for segment, one in filled.pairs()]
     rows.sort(key=lambda row: row["filling"].assurance)

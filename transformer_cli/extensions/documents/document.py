@@ -38,7 +38,7 @@ TEMPLATE = re.compile(
     ),
     re.DOTALL,
 )
-"""Template marks in HTML or Markdown, as in Jinja, Liquid, Hugo, ERB or PHP."""
+"""Template tags in HTML or Markdown, such as those of Jinja, Liquid, Hugo, ERB or PHP."""
 _ELEMENT = re.compile(r"<(/?)([A-Za-z][\w:-]*+)(?![^>]*/>)|\{%[-+]?\s*+(end)?(\w++)")
 _MARKS = {
     codecs.BOM_UTF16_LE: "utf-16-le",
@@ -62,7 +62,7 @@ class Tag(NamedTuple):
 
 @dataclass(frozen=True)
 class Segment:
-    """A text to translate. Its tags are written as in the document, its text without escapes."""
+    """A text to translate, without escapes, but with inline tags as written in the document."""
 
     text: str  # contains line breaks only where they matter
     place: str  # for messages, for example 'de.po:12'
@@ -83,7 +83,7 @@ class Segment:
         return self._pattern.split(text) if self._pattern else [text]
 
     def change(self, text: str, change: Callable[[str], str]) -> list[str]:
-        """Return the parts from ``split``, with the text between tags changed."""
+        """Return the parts from ``split``, with ``change`` applied to the text between tags."""
         parts = self.split(text)
         parts[::2] = map(change, parts[::2])
         return parts
@@ -115,35 +115,35 @@ class Segment:
 
     @property
     def is_ambiguous(self) -> bool:
-        """True if some text looks like one of the tags, for example '&lt;b&gt;' next to <b>."""
+        """True if some text looks like one of the tags, for example '&lt;b&gt;' near a tag <b>."""
         return self.split(self.text)[1::2] != self.tag_texts
 
 
 @dataclass(frozen=True)
 class Filling:
-    """The translation to write for a segment, and facts about it."""
+    """The translation to write for a segment, its origin, and what a reviewer should know of it."""
 
-    text: str  # with each of the segment's tags equally often
+    text: str  # has each tag as often as the segment
     origin: Literal["model", "memory"] = "model"  # the source of the text
     comment: str = ""  # for a person, on one line; formats without comments ignore it
     problem: str = ""  # how its placeholders differ from the source's; empty if they are the same
     match: "Match | None" = None  # the most similar pair in the translation memory
     confidence: float | None = None
-    """Geometric mean of the model's token probabilities; None: the text is not from the model."""
+    """Geometric mean of the model's token probabilities; None if the text is not the model's."""
     coverage: float | None = None
-    """Share of source words that are aligned to a word of the translation; None: not aligned."""
+    """Fraction of source words aligned to words of the translation; None if none were aligned."""
     doubts: tuple[str, ...] = ()  # why its sentences are doubtful
     is_aligned: bool = False  # whether alignments placed its tags or placeholders
     loses_numbers: bool = False  # whether it lacks numbers of the source
 
     @property
     def is_unsure(self) -> bool:
-        """True if the model gives its tokens a low probability."""
+        """True if the model's confidence is lower than ``LOW_CONFIDENCE``."""
         return self.confidence is not None and self.confidence < LOW_CONFIDENCE
 
     @property
     def has_to_be_read(self) -> bool:
-        """True if a person should review it, because of a known problem or doubt."""
+        """True if a person should review the translation, because of a known problem or doubt."""
         return bool(self.problem or self.loses_numbers or self.doubts or self.is_unsure)
 
     @property
@@ -153,7 +153,7 @@ class Filling:
 
 
 class Match(NamedTuple):
-    """A similar pair from a translation memory."""
+    """A pair in a translation memory, with a source text similar to a segment."""
 
     src: str
     tgt: str
@@ -169,11 +169,11 @@ class Edit(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A part of a document's structure, such as a run of text or an entry."""
+    """A part of a document, such as a PO entry, for checks that translating keeps all parts."""
 
     shape: Hashable
-    """What filling must not change. It includes the part's position, so no two shapes are equal."""
-    segments: range = range(0)  # the numbers of the segments whose translations are in it
+    """What inserting translations must not change, such as tags; unique, as it has the position."""
+    segments: range = range(0)  # the indices of the segments whose translations are in it
 
 
 @dataclass(frozen=True)
@@ -186,10 +186,10 @@ class Source:
     marks_fuzzy: bool = True  # whether new translations are marked for review
 
     def decode(self, declared: str | None) -> tuple[str, str]:
-        """Decode the bytes; return (text, encoding), which can be encoded to the same bytes again.
+        """Decode the bytes; return the text and an encoding that gives the same bytes again.
 
-        ``declared`` is the encoding that the document declares, or None. Raises InputError if the
-        bytes are invalid.
+        ``declared`` is the encoding that the document declares, or None. Raises InputError if that
+        is not supported, or the bytes are invalid.
         """
         named, advice = (
             "utf-8",
@@ -226,7 +226,7 @@ class Document:
 
     needs_words = True  # whether only runs of text with words are segments
     has_references = False
-    """Whether the format can write characters that its encoding lacks (as references)."""
+    """Whether a character that the encoding lacks can be written as a reference, as in HTML."""
 
     def __init__(self, source: Source, declared: str | None = None) -> None:
         """Decode the text; ``declared`` is as in ``Source.decode``."""
@@ -238,7 +238,7 @@ class Document:
         """Texts that are not segments and are not translated, each as 'location: reason'."""
         text, self._codec = source.decode(declared)
         self.encoding = "utf-8" if self.has_references else self._codec
-        """The encoding that translations must fit into."""
+        """The encoding that must have all characters of the translations."""
         self.text = text.removeprefix("\ufeff")
         self._mark = text[: len(text) - len(self.text)]
         self.lines = re.split(r"(?<=\n)", self.text)
@@ -252,7 +252,7 @@ class Document:
         return f"{self.name}:{line}"
 
     def leave(self, line: int, why: str) -> None:
-        """Record why something in a line is not translated."""
+        """Record that some text in a line is not translated, and why."""
         self.left.append(f"{self.place(line)}: {why}")
 
     def error(self, line: int, problem: str) -> InputError:
@@ -266,13 +266,13 @@ class Document:
     def add_unit(
         self, segments: Sequence[Segment], write: Callable[[Sequence[Filling]], list[Edit]]
     ) -> None:
-        """Add segments that ``write`` turns into edits together, once all of them are filled."""
+        """Add segments; once all are translated, ``write`` returns the edits that insert them."""
         first = len(self.segments)
         self.segments += segments
         self._units.append((range(first, len(self.segments)), write))
 
     def add_span(self, segment: Segment, start: int, end: int) -> None:
-        """Add a span of text; if there is something to translate, it becomes a segment."""
+        """Add a span of the document, and its text as a segment if that has to be translated."""
         first = len(self.segments)
         if segment.has_letters or not self.needs_words:
             unit = [segment]
@@ -280,7 +280,7 @@ class Document:
         self.add_run(start, end, self.shape(segment), range(first, len(self.segments)))
 
     def add_run(self, start: int, end: int, shape: Hashable, segments: range) -> None:
-        """Add a span that contains ``segments``, with the shape that filling must not change."""
+        """Add a span whose ``shape`` must not change; ``segments`` are indices of its segments."""
         self._runs.append((start, end, shape, segments))
 
     def trim(self, start: int, end: int) -> tuple[int, int]:
@@ -294,9 +294,9 @@ class Document:
         return tuple(sorted(segment.tag_texts))
 
     def structure(self, fillings: Sequence[Filling | None] = ()) -> list[Part]:
-        """Return the document's parts; with ``fillings``, the parts that it will have once filled.
+        """Return the document's parts; with ``fillings``, the parts once these are inserted.
 
-        A document that is filled, written and read again must have parts with these shapes.
+        When the document with translations is read again, its parts must have these shapes.
         """
         edits = self._edits(fillings)
         ends = [edit.end for edit in edits]
@@ -308,11 +308,11 @@ class Document:
         return parts
 
     def write(self, fillings: Sequence[Filling | None]) -> bytes:
-        """Return the filled document; a segment whose filling is None keeps its existing text."""
+        """Return the filled document's bytes; where a filling is None, the existing text stays."""
         return (self._mark + splice(self.text, self._edits(fillings))).encode(self._codec)
 
     def _edits(self, fillings: Sequence[Filling | None]) -> list[Edit]:
-        """Return the replacements for filled segments, in order."""
+        """Return the replacements for segments with translations, in order."""
         edits: list[Edit] = []
         for places, write in self._units if fillings else ():
             filled = [filling for place in places if (filling := fillings[place]) is not None]
@@ -327,11 +327,11 @@ class Document:
         return [one._replace(text=one.text.encode(codec, lacking).decode(codec)) for one in edits]
 
     def written(self, segment: Segment, text: str) -> str:
-        """Return a segment's translation in the document's syntax."""
+        """Return ``text``, a segment's translation, in the document's syntax."""
         return text
 
     def final_edits(self, edits: Sequence[Edit]) -> list[Edit]:
-        """Return the additional edits that are needed if at least one segment is filled."""
+        """Return the additional edits that are needed if at least one segment is translated."""
         return []
 
 
@@ -358,7 +358,7 @@ def element_name(tag: str) -> str:
 
 
 def pair_tags(found: Iterable[tuple[int, int, str]]) -> tuple[Tag, ...]:
-    """Return tags made of (start, end, name); those that overlap a pair become single tags."""
+    """Return tags made from (start, end, name); unpaired or overlapping ones become single tags."""
     tags: list[Tag] = []
     opened: list[int] = []
     names: list[str] = []
@@ -382,7 +382,7 @@ def pair_tags(found: Iterable[tuple[int, int, str]]) -> tuple[Tag, ...]:
 def make_segment(
     pieces: Iterable[tuple[str, str | None]], place: str, read: Callable[[str], str]
 ) -> Segment:
-    """Return a segment made of text (name None), which ``read`` unescapes, and of named tags."""
+    """Return a segment made of tags (with names) and text (name None), unescaped by ``read``."""
     text, raw = "", ""  # html.parser makes a separate piece of '&amp;'
     found: list[tuple[int, int, str]] = []
     for written, name in pieces:
@@ -397,10 +397,10 @@ def make_segment(
 
 
 def mark_accelerator(text: str, place: str, escape: Callable[[str], str] = str) -> Segment:
-    """Return a segment in which the mark of an accelerator ('_File', '&File', 'E~xit') is a tag.
+    """Return a segment in which the sign of a keyboard accelerator ('_File', 'E~xit') is a tag.
 
-    A mark inside a word moves to its start. ``escape`` writes it in the file's syntax. If a text
-    has several marks, none becomes a tag, as they mean something else: '_emphasis_', '~/a or ~/b'.
+    A sign inside a word moves to the word's start. ``escape`` writes it in the file's syntax. If
+    there are several, none becomes a tag, as they mean something else: '_emphasis_', '~/a or ~/b'.
     """
     # Cover placeholders with their last character, as in '<a target="_blank">_File</a>'.
     covers = (Edit(at, end, one[-1] * len(one)) for one, at, end in find_verbatim(text))
@@ -408,7 +408,7 @@ def mark_accelerator(text: str, place: str, escape: Callable[[str], str] = str) 
     first_space = next((match.start() for match in _SPACES.finditer(covered)), len(text))
 
     def is_accelerator(match: re.Match[str]) -> bool:
-        """Return whether a match is one: 'E_xit', 'Cl_ose it', but not 'Max_size', 'IPv_four'."""
+        """Return whether a match is an accelerator, as in 'Cl_ose it', unlike 'Max_size'."""
         start, end = match[1], match.end()
         word_end = end if len(start) <= 2 else len(text)
         is_in_word = start.istitle() and covered[end].islower() and first_space >= word_end
@@ -437,7 +437,7 @@ def without_controls(text: str) -> str:
 
 
 def read_references(raw: str) -> str:
-    """Return HTML text with its character references replaced."""
+    """Return HTML text with character references, such as '&amp;', replaced."""
     try:
         return references.unescape(raw)
     except ValueError:  # a reference with thousands of digits
@@ -445,7 +445,7 @@ def read_references(raw: str) -> str:
 
 
 def splice(text: str, edits: Iterable[Edit]) -> str:
-    """Return a text with ``edits`` applied, which must be in order and must not overlap."""
+    """Return a text with ``edits`` applied; they must be in order and must not overlap."""
     pieces, place = [], 0
     for start, end, new in edits:
         assert start >= place

@@ -1,4 +1,4 @@
-"""Translates segments, keeps their tags and placeholders, and checks the result."""
+"""Translates a document's segments, keeps their tags and placeholders, and checks the result."""
 
 import re
 from bisect import bisect_left
@@ -48,24 +48,24 @@ _QUOTES |= {"<": ">", "(": ")", "[": "]"}
 
 @dataclass
 class Filled:
-    """The result of filling a document."""
+    """A document with its segments' translations, and with a list of texts not translated."""
 
-    document: Document  # the document to fill
+    document: Document  # as it was read
     fillings: list[Filling | None]  # one per segment; None: it was not filled
-    left: list[str]  # the places of unfilled text, with reasons
+    left: list[str]  # the locations of untranslated texts, with reasons
     data: bytes = b""  # the filled document
     terms: int = 0  # number of terms in the segments
     lost: list[str] = field(default_factory=list)
     """Terms that are missing from translations, each with its location."""
 
     def pairs(self) -> Iterator[tuple[Segment, Filling]]:
-        """Yield the filled segments with their fillings."""
+        """Yield each segment that has a translation, with its ``Filling``."""
         for segment, filling in zip(self.document.segments, self.fillings, strict=True):
             if filling is not None:
                 yield segment, filling
 
     def summary(self) -> list[str]:
-        """Return lines for the user: what was filled, and where a review is needed."""
+        """Return lines for the user: what was translated, and where a review is needed."""
         pairs = list(self.pairs())
         recalled = sum(one.origin == "memory" for _, one in pairs)
         aligned = sum(one.is_aligned for _, one in pairs)
@@ -98,9 +98,9 @@ class Filled:
 
 
 def fill(document: Document, how: LineTranslator) -> Filled:
-    """Fill a document's segments: from the memory if it has the same text, else with the model.
+    """Translate a document's segments: from the memory if it has the text, else with the model.
 
-    Tags are translated with their segment or, if that loses a tag, placed by word alignment.
+    Tags are translated with their segment or, if one would be lost, placed by word alignments.
     """
     segments = document.segments
     matches = how.find_matches([segment.text for segment in segments])
@@ -134,7 +134,7 @@ def fill(document: Document, how: LineTranslator) -> Filled:
 
 
 def _write_without_breaking(filled: Filled) -> bytes:
-    """Return the filled document, leaving out translations that would change its structure."""
+    """Return the document with its translations, except any that would change its structure."""
     document, fillings = filled.document, filled.fillings
     for attempt in range(_MAX_ATTEMPTS):
         expected = document.structure(fillings)
@@ -170,7 +170,7 @@ def _places_of_new(parts: Sequence[Part], others: Sequence[Part]) -> list[int]:
 
 
 def _nearest(place: int, places: Sequence[int]) -> list[int]:
-    """Return the nearest of the sorted ``places``, or both of them if there is a tie."""
+    """Return the number in the sorted ``places`` nearest to ``place``, or two if they tie."""
     at = bisect_left(places, place)
     near = places[max(0, at - 1) : at + 1]
     least = min(abs(one - place) for one in near)
@@ -195,7 +195,7 @@ def _recall(segment: Segment, match: Match, encoding: str, how: LineTranslator) 
 def _translate_cores(
     cores: Mapping[int, "_Core"], how: LineTranslator
 ) -> dict[int, "JoinedTranslation"]:
-    """Translate the cores that have words; return a translation of each core under its key."""
+    """Translate segments without their outer tags and spaces; return a dict with the same keys."""
     done: dict[int, JoinedTranslation] = {}
     for place, core in cores.items():
         if not (core.has_words or how.translates_numbers):
@@ -221,7 +221,7 @@ def _translate_cores(
 
 
 def _find_problem(core: "_Core", text: str, encoding: str, how: LineTranslator) -> str:
-    """Return why a segment cannot be filled with this translation, or '' if it can."""
+    """Return why a segment cannot get this translation, or '' if it can."""
     if core.is_crowded:
         return f"more than {_MAX_TAGS} tags"
     if core.segment.is_ambiguous:
@@ -279,7 +279,7 @@ class _Core:
             if at_start and at_end and partners.get(first) == last:
                 start, end = tags[first].end, tags[last].start
                 first, last = first + 1, last - 1
-            # If tags have slots, those place a tag best, because it may stand for a word.
+            # Reserved ids for tags place a tag best, because it may stand for a word.
             elif at_start and first not in partners and "tags" not in how.protect:
                 start, first = tags[first].end, first + 1
             elif at_end and last not in partners and "tags" not in how.protect:
@@ -310,7 +310,7 @@ class _Core:
 
     @property
     def can_be_aligned(self) -> bool:
-        """Whether the tags may be taken out, and inserted into the translation again."""
+        """Whether word alignments may place tags that were taken out before translation."""
         return len(self.with_placeholders.tags) <= _MAX_TAGS and not self.segment.is_ambiguous
 
     @property
@@ -319,7 +319,7 @@ class _Core:
 
     @property
     def marked(self) -> str:
-        """The text with tags replaced by '<x id="0"/>' etc., which all placeholder rules match."""
+        """The text with tags replaced by '<x id="0"/>' etc., which count as placeholders."""
         parts = self.segment.split(self.segment.text)
         parts[1::2] = self._marks
         return "".join(parts)
@@ -336,7 +336,7 @@ class _Core:
 
     @cached_property
     def with_placeholders(self) -> Segment:
-        """The segment with placeholders as tags, too. Single tags include quotes around them."""
+        """The segment with placeholders as tags, too; a single tag includes quotes around it."""
         segment, tags = self.segment, list(self.segment.tags)
         ends = [0, *(tag.end for tag in segment.tags)]
         starts = [*(tag.start for tag in segment.tags), len(segment.text)]
@@ -348,7 +348,7 @@ class _Core:
 def _find_placeholder_tags(
     text: str, offset: int, placeholders: Collection[Group]
 ) -> Iterator[Tag]:
-    """Yield a text's placeholders as tags; start and end tags of the same element become pairs."""
+    """Yield a text's placeholders as tags; start and end tags of one element become a pair."""
     found = find_verbatim(text, placeholders)
     tags = pair_tags((start, end, element_name(written)) for written, start, end in found)
     for start, end, kind, key in tags:

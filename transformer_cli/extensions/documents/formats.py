@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def format_of(path: Path) -> Entry | None:
-    """Return the document format for a filename, compressed or not, or None if there is none."""
+    """Return the format that a filename's extension shows (ignoring .gz etc.), or None."""
     path = path.with_suffix("") if is_compressed(path) else path
     ending, formats = path.suffix.lower(), entries("document").values()
     return next((each for each in formats if ending in each.facts["endings"]), None)
 
 
 def read_document(path: Path, languages: tuple[str, str], marks_fuzzy: bool = True) -> "Document":
-    """Read a document in the format that its filename extension shows; if none, as lines of text.
+    """Read a document in the format that its filename extension shows, or else as lines of text.
 
     Raises:
         CorpusError, InputError: the file cannot be read, is damaged, or is in other languages.

@@ -1,4 +1,4 @@
-"""HTML: a segment is a run of text between block tags; inline elements become tags in it."""
+"""HTML: a segment is the text between two block tags; inline elements become tags in it."""
 
 import html
 import re
@@ -64,7 +64,7 @@ class _Piece(NamedTuple):
 
 
 class HtmlDocument(Document):
-    """An HTML or XHTML file."""
+    """An HTML or XHTML file to translate, read with Python's ``html.parser``."""
 
     has_references = True
 
@@ -126,7 +126,7 @@ class HtmlDocument(Document):
             self.leave(self._line(left.start), problem)
 
     def _read_event(self, run: list[_Piece], event: _Event, end: int) -> list[_Piece]:
-        """Return the run, extended by an event; or an empty run, if the event ends it."""
+        """Return ``run`` extended by a parser's event, or an empty run if the event ends it."""
         start, kind, name, _ = event
         if kind == "text":
             run.append(_Piece(start, end, is_text=True))
@@ -141,7 +141,7 @@ class HtmlDocument(Document):
         return run
 
     def _cut(self, found: list[_Piece], is_text: bool) -> Iterator[_Piece]:
-        """Yield the pieces; in text, make each template mark and each formula a separate piece."""
+        """Yield the pieces; divide text so that template tags and formulas are separate pieces."""
         if not is_text:
             yield from found
             return
@@ -171,7 +171,7 @@ class HtmlDocument(Document):
             self._language = Edit(start, end, new)
 
     def _end_run(self, run: list[_Piece]) -> list[_Piece]:
-        """End a run: add it as a segment if it has words. Return an empty run for what follows."""
+        """Add a run of text and tags as a segment if it has words; return a new, empty run."""
         run = [
             piece
             for is_text, found in groupby(run, lambda piece: piece.is_text)

@@ -74,7 +74,7 @@ class PlainText:
 
 
 def are_tags_kept(segment: Segment, text: str) -> bool:
-    """Return whether a translation has the same tags as a segment, and is equally well nested."""
+    """Return whether a translation has its segment's tags: well nested, or else in their order."""
     found, expected = segment.split(text)[1::2], segment.tag_texts
     if Counter(found) != Counter(expected):
         return False
@@ -94,7 +94,7 @@ def are_tags_kept(segment: Segment, text: str) -> bool:
 
 
 def find_closing(segment: Segment) -> dict[str, set[str]]:
-    """Return a dict from each opening tag to the tags that may close it; [ has one per link."""
+    """Return a dict from each opening tag to those that may close it; Markdown's [ has several."""
     texts, closes = segment.tag_texts, dict[str, set[str]]()
     for one, other in (find_partners(segment.tags) or {}).items():
         if one < other:
@@ -103,7 +103,7 @@ def find_closing(segment: Segment) -> dict[str, set[str]]:
 
 
 def find_partners(tags: Sequence[Tag]) -> dict[int, int] | None:
-    """Return a dict of each paired tag's partner, as indices; None if tags are not well nested."""
+    """Return a dict from paired tags' indices to their partners'; None if tags are badly nested."""
     partners: dict[int, int] = {}
     waiting: list[int] = []
     for place, tag in enumerate(tags):
@@ -122,7 +122,7 @@ def find_partners(tags: Sequence[Tag]) -> dict[int, int] | None:
 
 @dataclass
 class _Item:
-    """A single tag, or a pair of tags with its content, to be placed between pieces of words."""
+    """A single tag, or a pair of tags with its content, to be placed in a translation."""
 
     opening: str
     pieces: range  # of the source: the pieces inside it; it begins before the first one
@@ -153,11 +153,11 @@ def place_tags(
     tgt_words: Sequence[Span],
     links: Collection[tuple[int, int]],
 ) -> str:
-    """Insert the source's tags into a translation, once each and nested as well as before.
+    """Insert each of the source's tags into a translation; nest them well if they were before.
 
-    A pair goes around the run of words that best matches the words linked to its content. A single
-    tag goes before the word linked to its next word or, if it touched the previous one, after the
-    word linked to that. ``links`` are pairs of word indices (source, translation).
+    A pair goes around the run of words that best matches those aligned to its content. A single tag
+    goes before the word aligned to the source word after it or, if the tag touched the word before
+    it, after the word aligned to that. ``links`` are pairs of word indices (source, translation).
     """
     src, tgt = _Pieces.of(plain.text, src_words), _Pieces.of(translation, tgt_words)
     linked: dict[int, set[int]] = {}
@@ -175,7 +175,7 @@ def place_tags(
 
 
 class _Pieces(NamedTuple):
-    """Words, each cut into the signs before its letters, its letters, and the signs after them."""
+    """Words, each cut into pieces: signs before its letters, its letters, signs after them."""
 
     spans: list[Span]
     of_words: list[tuple[range, range, range]]
@@ -237,14 +237,14 @@ def _text_of(item: _Item) -> str:
 
 @dataclass(frozen=True)
 class _Layout:
-    """An algorithm that chooses positions for tags among a translation's pieces."""
+    """An algorithm that chooses positions for tags among the ``_Pieces`` of a translation."""
 
     linked: dict[int, set[int]]
     src_pieces: int
     tgt_pieces: int
 
     def place(self, items: Sequence[_Item], room: Span, in_order: bool) -> None:
-        """Position the items in ``room`` so that pairs contain their content and do not overlap."""
+        """Place items among the pieces in ``room``; pairs keep their content and do not overlap."""
         free = set(range(*room))
         for item in items:
             if item.closing is not None:
@@ -261,7 +261,7 @@ class _Layout:
                 least = gap if in_order else room[0]
 
     def _find_run(self, item: _Item, room: Span, free: set[int]) -> Span:
-        """Return the run of free pieces with the most links into the pair, minus other links."""
+        """Return the run of free pieces that are best aligned to the content of a pair of tags."""
         inside = {place for piece in item.pieces for place in self.linked.get(piece, ())}
         outside = {
             place
@@ -286,7 +286,7 @@ class _Layout:
         return guess, min(guess + 1, room[1])
 
     def _find_gap(self, item: _Item, room: Span) -> int:
-        """Return the index of the piece before which a tag goes."""
+        """Return the index of the piece before which a single tag goes."""
         behind = max(self.linked.get(item.pieces.start - 1, ()), default=-1) + 1
         before = min(self.linked.get(item.pieces.start, ()), default=-1)
         if item.clings_left or before < 0:

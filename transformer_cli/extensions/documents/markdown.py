@@ -77,11 +77,11 @@ _BAR = re.compile(r"(?<!\\)\|")
 _SPACES = re.compile(r"[ \t\n]+")
 _INTERRUPTED = ("paragraph", "reference", "blockquote", "list")
 _TEXT = re.compile(r"[^\s\\`*_\[\]<>~$&|=:{}#+!-]+")
-"""Text without markup, which can be written instead of an entity."""
+"""Text without markup; an entity for such text is written as the text itself."""
 _NO_TEXT = re.compile(rf"\s*<(?:[!?]|(?:{'|'.join(LEFT_ELEMENTS)})\b)", re.IGNORECASE)
 _HTML = re.compile(rf"<[^<>]*>|{TEMPLATE.pattern}", re.DOTALL)
 _TARGET = re.compile(rf"(?:(?<=\]\()|(?<==))(?:[^\s()<>{{}}`]*+{_TEMPLATE})+")
-"""A link's address, or a value in HTML, up to its last template; CommonMark has no templates."""
+"""A link's address or a value in HTML, up to its last template tag; CommonMark has no templates."""
 _DEFINITION = re.compile(
     rf"(?m:^([> \t]*\[(?!\^)[^\]\n]{{1,200}}\]:[ \t]*)((?>(?:[^\s{{}}<]*+{_TEMPLATE})+)\S*)"
     r"""(?=[ \t]*(?:"[^"\n]*"|'[^'\n]*'|\([^)\n]*\))?[ \t]*$))"""
@@ -98,7 +98,7 @@ class _Found(NamedTuple):
 
 
 class MarkdownDocument(Document):
-    """A Markdown file."""
+    """A Markdown file to translate, read with markdown-it-py."""
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)
@@ -120,7 +120,7 @@ class MarkdownDocument(Document):
                 self.leave(token.map[0] + 1, f"is nested more than {_MOST_NESTED} deep")
 
     def _add_block(self, content: str, first: int, cursors: dict[int, int]) -> None:
-        """Add the segments of a block, after finding its lines in the file, behind any prefixes."""
+        """Find a block's lines in the file, after prefixes such as '>', and add its segments."""
         offsets: list[int] = []  # of each character of the content
         has_bars = False
         # A line may contain several cells. In other blocks, search from the end: a list item's text
@@ -163,7 +163,7 @@ class MarkdownDocument(Document):
                 self._escaping.add(segment)
 
     def shape(self, segment: Segment) -> Hashable:
-        """Return the tags, except for escapes, because ``written`` may add some."""
+        """Return the tags, except for escapes, because ``written`` may add escapes."""
         return tuple(sorted(_without_escapes(segment.tag_texts)))
 
     def written(self, segment: Segment, text: str) -> str:
@@ -185,7 +185,7 @@ class MarkdownDocument(Document):
         return f"\\{joined}" if begins_kept_line else _BLOCK.sub(r"\1\\", joined, count=1)
 
     def _spellings(self, segment: Segment, parts: list[str]) -> Iterator[list[str]]:
-        """Yield ways to write ``parts``: as is, with spaces around tags, with escapes, or both."""
+        """Yield ways to write ``parts``: as is, with spaces around tags, with escapes, and both."""
         yield parts
         spaced = _with_spaces(parts, segment)
         yield spaced
@@ -226,7 +226,7 @@ def _with_spaces(parts: Sequence[str], segment: Segment) -> list[str]:
 
 
 def _keep_lines(state: "StateBlock", first: int, end: int, silent: bool) -> bool:
-    """Parse lines that are markup in some dialect, or the label before a footnote's text."""
+    """Parse, as a rule of markdown-it, lines that are markup in a dialect, or footnote labels."""
     start = state.bMarks[first] + state.tShift[first]
     limit = state.eMarks[end - 1]
     match = None if state.is_code_block(first) else _KEPT.match(state.src, start, limit)

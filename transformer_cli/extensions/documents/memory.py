@@ -40,7 +40,7 @@ class Memory:
         return cls(pair for reader in readers for pair in reader.pairs())
 
     def find(self, text: str) -> Match | None:
-        """Return the pair whose source is most similar (rapidfuzz's ``ratio``); None below 75 %."""
+        """Return the pair with the most similar source (rapidfuzz's ``ratio``); None below 75 %."""
         text = _normalise(text)
         if text in self._pairs:
             return Match(text, self._pairs[text], 100)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DocumentOptions(InputOptions):
-    """Options for translators who work with documents."""
+    """The options ``--memory``, ``--report`` and ``--no-fuzzy``, for translators of documents."""
 
     heading = "Documents and tables"
     about = f"A document ({manifest.SHOWN}) keeps its format and any translations it has."

@@ -1,4 +1,4 @@
-"""gettext's PO files: fills empty and fuzzy entries."""
+"""gettext's PO files: translates empty and fuzzy entries."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -43,7 +43,7 @@ _CONTENT_TYPE = '"Content-Type: text/plain; charset=UTF-8\\n"'
 
 
 class PoDocument(Document):
-    """A PO file."""
+    """A PO file, whose segments are the messages of its empty and fuzzy entries."""
 
     def __init__(self, source: Source) -> None:
         header = b"".join((b"\n" + source.data).split(b"\nmsgid ", 2)[:2])
@@ -92,13 +92,13 @@ class PoDocument(Document):
         self.add_unit(segments, partial(self._fill, entry))
 
     def structure(self, fillings: Sequence[Filling | None] = ()) -> list[Part]:
-        """Return one part per entry; its shape is the entry's number, context and messages."""
+        """Return a ``Part`` for each entry; the shape is its index, context and messages."""
         return self._parts
 
     # --- writing ----------------------------------------------------------------------------------
 
     def final_edits(self, edits: Sequence[Edit]) -> list[Edit]:
-        """Name the character set in the header; without it, gettext reads only ASCII."""
+        """Add a missing charset to the header; without one, gettext reads only ASCII."""
         if splice(self.text, edits).isascii():
             return []
         end = self.new_line
@@ -171,9 +171,9 @@ class PoDocument(Document):
         return one != many and (not one_has_others or directives[0] == directives[1])
 
     def _form_may_not_fit(self, entry: PoEntry) -> bool:
-        """Return whether `msgfmt -c` might refuse the form for one, comparing it with the plural.
+        """Return whether `msgfmt -c` might refuse the singular, comparing it with the plural.
 
-        That form may lack only the last argument of the plural, usually the number.
+        The singular may lack only the last argument of the plural, usually the number.
         """
         if not (entry.is_format and self._uses_singular(entry)):
             return False

@@ -22,12 +22,12 @@ _WORD = re.compile(r"\S+")
 
 @dataclass(frozen=True)
 class LineTranslator:
-    """The functions and settings for translating segments."""
+    """The functions and settings with which ``fill`` translates segments."""
 
     translate: Callable[[Sequence[str], bool], Sequence[Translation]]
     """Translates lines; the second argument says whether to align their words."""
     src_lang: str  # language of the segments
-    protect: Collection[Group] = ()  # placeholders that the tokenizer has slots for
+    protect: Collection[Group] = ()  # kinds of placeholders that the tokenizer has ids for
     can_align: bool = True  # whether ``translate`` aligns words
     aligns_all: bool = False  # whether to align even where no tag needs it, to measure coverage
     find_matches: Callable[[Sequence[str]], Sequence[Match | None]] = lambda texts: (
@@ -35,17 +35,17 @@ class LineTranslator:
     )
     """Returns, for each text, the most similar pair in the translation memory, or None."""
     fills_doubtful: bool = True  # whether to fill segments with doubtful translations
-    translates_numbers: bool = False  # also segments without words; see ``TextStats``
+    translates_numbers: bool = False  # as well as words; see ``TextStats.letterless``
 
     @property
     def placeholders(self) -> tuple[Group, ...]:
-        """The groups of placeholders that must not change, whether or not they have slots."""
+        """The kinds of placeholders that must not change, with or without ids in the tokenizer."""
         return (*(own for own in self.protect if own not in GROUPS), *GROUPS)
 
 
 @dataclass(frozen=True)
 class JoinedTranslation:
-    """A text's translation, joined from those of its sentences, with spans and links of words."""
+    """A text's translation, joined from translated sentences, with word spans and alignments."""
 
     text: str
     src_words: list[Span] = field(default_factory=list)
@@ -63,12 +63,12 @@ class JoinedTranslation:
 
     @property
     def coverage(self) -> float | None:
-        """Share of source words that are aligned to a translated word; None: not aligned."""
+        """Fraction of source words aligned to a translated word; None if none are aligned."""
         return len({src for src, _ in self.links}) / len(self.src_words) if self.links else None
 
 
 def cut_sentences(text: str, language: str) -> list[Span]:
-    """Return the spans of a text's sentences, without the white space between them.
+    """Return the spans of a text's sentences, without the white space between sentences.
 
     A line break ends a sentence unless the line is long enough to have been wrapped.
     """
@@ -113,7 +113,7 @@ def translate_texts(
 ) -> list[JoinedTranslation]:
     """Translate each text sentence by sentence; keep the white space between sentences.
 
-    No text has placeholders of the groups ``invented``; those in translations become plain words.
+    The texts have no placeholders of the kinds ``invented``; any in translations become words.
     """
     cut = [cut_sentences(text, how.src_lang) for text in texts]
     lines = {

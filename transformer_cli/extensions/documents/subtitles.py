@@ -82,7 +82,7 @@ class SrtDocument(Document):
 
 
 class VttDocument(SrtDocument):
-    """A WebVTT file."""
+    """A WebVTT file, whose cues end at empty lines."""
 
     has_references = True
     ends_at_empty_lines = True

@@ -1,4 +1,4 @@
-"""TMX: adds translations to units that have the source language, but no translation yet."""
+"""TMX: adds translations to tu elements that have the source language, but no translation yet."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from transformer_cli.extensions.documents.xml import UNIT, Element, Kind, XmlDoc
 
 
 class TmxDocument(XmlDocument):
-    """A translation memory in the format TMX."""
+    """A translation memory in the format TMX, whose segments are sources without translations."""
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)

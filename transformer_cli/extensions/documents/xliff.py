@@ -27,7 +27,7 @@ _STATES = {
 
 
 class XliffDocument(XmlDocument):
-    """An XLIFF file of version 1.2 or 2.x."""
+    """An XLIFF file of version 1.2 or 2.x, whose segments are sources that need a translation."""
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)
@@ -67,7 +67,7 @@ class XliffDocument(XmlDocument):
         keeps_space: bool,
         translates: bool = True,
     ) -> None:
-        """Add all units in an element, even untranslated ones, whose parts may be translated."""
+        """Add all units in an element; even one with translate="no" may have parts with "yes"."""
         for child in parent.all("body", "group", "file", *names):
             says = says_translate(child)
             inherited = (_keeps_space(child, keeps_space), translates if says is None else says)
@@ -113,7 +113,7 @@ class XliffDocument(XmlDocument):
         return edits
 
     def _target(self, source: Element, target: Element | None, new: dict[str, str]) -> Edit:
-        """Return an edit that writes a target; NUL stands for the target's content."""
+        """Return an edit that writes a target element; NUL stands for the element's content."""
         name = f"{source.prefix}target"
         if target is not None:
             tag = self.start_tag(target, new)
@@ -175,7 +175,7 @@ class XliffDocument(XmlDocument):
         filled: Sequence[tuple[Element, Segment]],
         fillings: Sequence[Filling],
     ) -> list[Edit]:
-        """Return edits that write ``holder``'s content, with its elements translated, as target."""
+        """Return edits that write a target element: ``holder``'s content with new translations."""
         content, place = "", holder.content
         for (element, segment), filling in zip(filled, fillings, strict=True):
             before, end = self.text[place : element.content], ""
@@ -235,7 +235,7 @@ class XliffDocument(XmlDocument):
 
 
 def _has_text(segment: Segment, translates: bool) -> bool:
-    """Return whether to fill a segment; if ``translates``, even one that contains only tags."""
+    """Return whether a segment has letters or, if ``translates``, whether it is not blank."""
     return bool(segment.text.strip()) if translates else segment.has_letters
 
 
@@ -245,7 +245,7 @@ def _keeps_space(element: Element, inherited: bool = False) -> bool:
 
 
 def _segments_of(element: Element) -> Iterator[Element]:
-    """Yield the outermost segments in an element."""
+    """Yield the outermost segments (elements with ``mtype="seg"``) in an element."""
     for child in element.children:
         if child.attributes.get("mtype") == "seg":
             yield child

@@ -1,6 +1,6 @@
-"""Parses XML with the offsets of each element, so that filling can keep all other bytes.
+"""Parses XML with the offsets of each element, so that translating keeps all other bytes.
 
-Expat reads it with limits, and uses neither a file's own entities nor other files.
+Files are refused if they declare entities, have too many elements, or nest them too deep.
 """
 
 import re
@@ -39,13 +39,13 @@ Kind = tuple[Literal["open", "close", "alone"], str]
 """The kind of an inline tag, and the key that it shares with its partner."""
 What = Literal["text", "left"] | Kind  # text to translate, text to keep, or a tag
 Scopes = dict[str, bool]
-"""For each element around a text: whether it says to translate the text. The last one counts."""
+"""Maps the key of each element around a text to whether to translate the text; the last counts."""
 UNIT = "\0"  # the scope of a unit; no element can have this key
 
 
 @dataclass(eq=False)
 class Element:
-    """An XML element, with its offsets in the text."""
+    """An XML element, with its offsets in the file's text."""
 
     name: str
     attributes: dict[str, str]
@@ -83,7 +83,7 @@ class Element:
 
 
 class XmlDocument(Document):
-    """An XML file whose format decides which elements are segments."""
+    """An XML file; its format's subclass decides which elements are segments."""
 
     has_references = True
 
@@ -94,7 +94,7 @@ class XmlDocument(Document):
         self.root = _parse(self.text, self.name)
 
     def structure(self, fillings: Sequence[Filling | None] = ()) -> list[Part]:
-        """Return parts: one for each target's tags, others for the text between, without spaces."""
+        """Return parts: one for each target's tags, one for each text between, without space."""
         parts, around, place = list[Part](), list[str](), 0
         for start, end, shape, segments in sorted(self._runs, key=lambda run: run[:2]):
             around.append(self.text[place:start])
@@ -107,7 +107,7 @@ class XmlDocument(Document):
         return [*parts, Part((len(parts), "".join("".join(around).split())))]
 
     def add_changing(self, start: int, end: int) -> None:
-        """Add a span that filling may change."""
+        """Add a span that inserting translations may change; ``structure`` leaves it out."""
         self.add_run(start, end, None, range(0))
 
     def start_tag(self, element: Element, attributes: Mapping[str, str]) -> str:
@@ -124,9 +124,9 @@ class XmlDocument(Document):
     def add_target(
         self, place: int, target: Element | None, texts: Iterable[Element], first: int
     ) -> None:
-        """Add the span of ``target`` or, if there is none, the offset ``place`` for a new one.
+        """Add the span of ``target`` or, if that is None, the offset ``place`` of a new target.
 
-        All segments from number ``first`` on will fill it. It will have the tags in ``texts``.
+        All segments from index ``first`` on will fill it. It will have the tags in ``texts``.
         """
         start, end = (target.start, target.end) if target else (place, place)
         inner = (each for text in texts for each in text.inner_elements())
@@ -222,7 +222,7 @@ class XmlDocument(Document):
 
 
 def _join_tags(tags: Sequence[Tag], places: Container[int]) -> list[Tag]:
-    """Join adjacent tags that meet at one of ``places``."""
+    """Join adjacent tags that meet at one of the offsets ``places``."""
     found: list[Tag] = []
     for tag in tags:
         if found and found[-1].end == tag.start and tag.start in places:
@@ -237,7 +237,7 @@ def write_text(segment: Segment, text: str) -> str:
 
 
 def _read_text(raw: str) -> Iterator[tuple[str, What]]:
-    """Yield text and, as tags, comments and similar markup."""
+    """Yield text and, as tags, comments and processing instructions."""
     place = 0
     for match in _INNER.finditer(raw):
         yield _unescape(raw[place : match.start()]), "text"

@@ -1,4 +1,4 @@
-"""The option of ``translate`` and ``evaluate`` that adds other models to the run's model."""
+"""The option ``--ensemble`` of ``translate`` and ``evaluate``, which adds other runs' models."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ _NAME = "--ensemble"
 
 @dataclass(frozen=True)
 class EnsembleOptions(ExtraOptions):
-    """The option for models to decode with, in addition to the run's model."""
+    """The option ``--ensemble``: other runs, whose models decode together with the run's model."""
 
     heading = "Search"
     ensemble: Annotated[
@@ -34,7 +34,7 @@ class EnsembleOptions(ExtraOptions):
     ] = None
 
     def check(self, given: Any) -> None:
-        """Raise a UsageError if the checkpoint is a path, which belongs to one run only."""
+        """Raise a UsageError if ``--checkpoint`` is a path, which belongs to only one run."""
         if self.ensemble and given.checkpoint not in ("best", "last", "average"):
             raise UsageError(
                 f"--checkpoint {given.checkpoint}: belongs to one run; with {_NAME}, use best, "
@@ -52,7 +52,7 @@ class EnsembleOptions(ExtraOptions):
 
 @dataclass(frozen=True)
 class EvaluateEnsembleOptions(EnsembleOptions, EvaluateExtra):
-    """The option ``--ensemble`` of ``evaluate``."""
+    """The option ``--ensemble`` of ``evaluate``, which also names the other models in reports."""
 
     heading = "Search and scores"
 

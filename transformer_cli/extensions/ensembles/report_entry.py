@@ -7,7 +7,7 @@ from transformer_cli.inference.translation import Notes
 
 
 class EnsembleNotes(Notes):
-    """The entry of a report that names the other models of an ensemble."""
+    """``Notes`` that name the other models of an ensemble in the report of ``evaluate``."""
 
     def __init__(self, runs: list[str]) -> None:
         self._runs = runs

@@ -1,4 +1,4 @@
-"""How ``translate`` handles many files: each is a task for this process or for a cluster.
+"""How ``translate`` handles many files: this process or a cluster's workers translate each file.
 
 A worker keeps its model loaded. It returns what the main process should record and report.
 """
@@ -40,10 +40,10 @@ Options = TypeVar("Options", bound=CommandOptions | ExtraOptions)
 
 @dataclass(frozen=True)
 class Task:
-    """The task of translating one file."""
+    """The task of translating one file, in this process or in a worker."""
 
     options: TranslateOptions  # for this file, with absolute paths
-    settings: dict[str, str]  # the translator's, as ``describe_translator`` returns them
+    settings: dict[str, str]  # settings of the translator, from ``describe_translator``
     known: FileState | None  # the record of an earlier translation
     is_shared: bool  # whether another process may have this task at the same time
 
@@ -67,7 +67,7 @@ class WholeFormat(Protocol):
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a task."""
+    """The result of a ``Task``: what to record, and what to report to the user."""
 
     output: Path
     state: FileState | None = None  # None: it failed
@@ -80,7 +80,7 @@ class Result:
 
 
 class ManyFiles(InputFormat):
-    """The input format for a directory or a pattern, each of whose files is translated."""
+    """The input format for a directory or a filename pattern; each of its files is translated."""
 
     def translate(self, given: TranslateOptions) -> None:
         inputs = find_inputs(given.input_)
@@ -147,7 +147,7 @@ def _output_name(form: InputFormat, path: Path) -> str:
 
 
 def _describe_all(given: TranslateOptions) -> dict[str, str]:
-    """Return a dict of the options that affect all translations, by name."""
+    """Return the options that affect all translations, as a dict from names to values."""
     of_all: dict[str, str] = {"errors": given.errors}
     for each in given.extras:
         of_all |= each.fingerprint()
@@ -155,7 +155,7 @@ def _describe_all(given: TranslateOptions) -> dict[str, str]:
 
 
 def _with_absolute_paths(options: TranslateOptions) -> TranslateOptions:
-    """Return options with absolute paths, as workers have other working directories."""
+    """Return options with absolute paths, because workers have other working directories."""
     checkpoint = options.checkpoint
     is_name = (RunDirectory(options.run).checkpoints / checkpoint).is_dir()
     if checkpoint not in ("best", "last", "average") and not is_name:
@@ -229,17 +229,17 @@ def _run(executor: Executor, tasks: Sequence[Task], watcher: Watcher) -> Iterato
 
 _lock = Lock()  # a model translates one file at a time, even if a worker has several threads
 _loaded: tuple[str, TextTranslator[SearchEngine]] | None = None
-"""The translator that this process keeps, after the options with which it was loaded."""
+"""The options that this process last loaded a translator with, as text, and that translator."""
 
 
 def describe_translator(options: TranslateOptions) -> dict[str, str]:
-    """Load the translator again; return a dict of the settings that affect its translations."""
+    """Load the translator anew; return a dict of the settings that affect its translations."""
     with _lock:
         return _load(options).settings_fingerprint
 
 
 def translate_file(task: Task, watcher: Watcher = NOBODY) -> Result:
-    """Translate a file; if its input is at fault, return the error in the result."""
+    """Translate a file; if the file itself is at fault, return the error in the result."""
     with _lock:
         translator = _find_translator(task)
         try:
@@ -332,7 +332,7 @@ def _write(
 
 @contextmanager
 def _shared_file(path: Path) -> Iterator[Output]:
-    """Open a file that replaces ``path`` once written; others may write the same bytes meanwhile.
+    """Open a file that replaces ``path`` once written; other workers may write the same meanwhile.
 
     A worker that counts as lost may still be running. So each worker writes a file of its own, and
     the last one to rename its file wins. Partial files are not resumed.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ManyFilesOptions(InputOptions):
-    """The options for translating many files into a directory.
+    """Lets ``-i`` name a directory or a filename pattern, and ``-o`` an output directory.
 
     For each file, options of other extensions are checked with their ``check_one`` or, if they have
     none, with their ``check``.

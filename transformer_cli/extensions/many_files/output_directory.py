@@ -92,7 +92,7 @@ class OutputDirectory:
         self._write_at = 0.0
 
     def begin(self, output: Path) -> FileState | None:
-        """Record that a translation is starting; return the state of an earlier one, or None.
+        """Record that a translation starts; return the ``FileState`` of an earlier one, or None.
 
         Raises:
             UsageError: ``output`` exists, but has no entry in the record.
@@ -105,7 +105,7 @@ class OutputDirectory:
         return files.setdefault(output.name, None)
 
     def note(self, name: str, state: FileState) -> None:
-        """Record that a translation is complete."""
+        """Record that the translation with this filename is complete."""
         self._record.files[name] = state
         if time.monotonic() > self._write_at:
             self.write()
@@ -118,7 +118,7 @@ class OutputDirectory:
         self._write_at = end + max(_SECONDS_BETWEEN_WRITES, (end - begin) / _MAX_WRITING)
 
     def remove_leftovers(self) -> None:
-        """Remove partial files that lost workers left, and those of complete translations.
+        """Remove partial files that lost workers left, and partial files of complete translations.
 
         If a lost worker continues after all, it finds no file to rename.
         """

@@ -21,7 +21,7 @@ from transformer_cli.text.protocol import Tokenizer
 Translator = TypeVar("Translator", bound=TextTranslator[Any])
 
 NOT_FORCED = -1
-"""The padding on the right of prefixes; no token is forced at its positions."""
+"""The id that pads short prefixes on the right; no token is forced at its positions."""
 
 
 class PrefixedText(str):
@@ -39,20 +39,20 @@ class PrefixedText(str):
 
 @dataclass(frozen=True)
 class PrefixedLine(EncodedLine):
-    """An encoded line with its prefix, and the ids that its first piece's outputs begin with."""
+    """An encoded line with its prefix; outputs for its first piece begin with ``prefix_ids``."""
 
     prefix: str = ""
     prefix_ids: list[int] = field(default_factory=list)
 
 
 AddPrefixes = Callable[[Iterable[Sequence[str]], int], Iterable[Sequence[str]]]
-"""A function (chunks, number of the first line) that turns each line into a ``PrefixedText``."""
+"""A function (chunks of lines, first line's number) that makes each line a ``PrefixedText``."""
 
 
 def with_prefixes(translator: Translator, add_prefixes: AddPrefixes | None = None) -> Translator:
-    """Return a copy of a translator that forces the prefix of each line that is a ``PrefixedText``.
+    """Return a copy of a translator; its translations of a ``PrefixedText`` begin with the prefix.
 
-    If ``add_prefixes`` is given, ``translate_chunks`` applies it to its lines first.
+    If ``add_prefixes`` is given, the copy's ``translate_chunks`` applies it to the lines first.
     """
     if add_prefixes is None:
         return translator.extended_by(_ForcingTranslator)
@@ -60,10 +60,10 @@ def with_prefixes(translator: Translator, add_prefixes: AddPrefixes | None = Non
 
 
 class _ForcingTranslator(TextTranslator[Any]):
-    """A translator that forces the prefixes of lines that have one."""
+    """A translator that makes the translation of a ``PrefixedText`` begin with its prefix."""
 
     def is_copied(self, text: str) -> bool:
-        """Return whether a line is its own translation; one with a prefix is not, unless blank."""
+        """Return whether to copy a line; a line with a prefix is only copied if it is blank."""
         has_prefix = isinstance(text, PrefixedText) and text.prefix
         return is_blank(text) if has_prefix else super().is_copied(text)
 
@@ -144,7 +144,7 @@ def _continue_prefix(
 
 @dataclass(frozen=True)
 class ForcedPrefixes(Constraint):
-    """A constraint that outputs begin with given prefixes; only these may contain banned tokens.
+    """A constraint that makes outputs begin with given prefixes; only they may have banned tokens.
 
     Forced tokens count towards lengths and log-probabilities. No prefix contains EOS.
     """
@@ -153,7 +153,7 @@ class ForcedPrefixes(Constraint):
     banned_ids: tuple[int, ...] = ()
 
     def of_batch(self, places: Sequence[int], device: Any) -> Callable[[Any, Any, Any], object]:
-        """Return a function that allows a row's forced token only, or else all but banned ones."""
+        """Return a function that allows only a row's forced token; without one, unbanned tokens."""
         forced = pad([self.prefixes[place] for place in places], NOT_FORCED).to(device)
         banned = torch.tensor(self.banned_ids, dtype=torch.int64, device=device)
         return partial(_leave_forced, forced, banned)

@@ -1,4 +1,4 @@
-"""The option of ``translate`` that forces the beginnings of translations."""
+"""The option ``--prefix-file`` of ``translate``, which forces how translations begin."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _NAME = "--prefix-file"
 
 @dataclass(frozen=True)
 class PrefixOptions(ExtraOptions):
-    """The option for a file of prefixes that translations must begin with."""
+    """The option ``--prefix-file``, a file of prefixes that translations must begin with."""
 
     heading = "Input and output"
     prefix_file: Annotated[
@@ -64,7 +64,7 @@ class PrefixOptions(ExtraOptions):
 def _add_prefixes(
     path: Path, errors: DecodingErrors, chunks: Iterable[Sequence[str]], first_line: int
 ) -> Iterator[Sequence[str]]:
-    """Yield chunks of lines with prefixes; raise InputError if there are more of one or the other.
+    """Yield chunks of lines with prefixes; raise InputError if lines and prefixes differ in number.
 
     The first line in ``chunks`` is number ``first_line`` of the input.
     """

@@ -129,7 +129,7 @@ class Translator:
             lines: for example, a list or an open file; best with one sentence per line. A line of
                 more than 1,024 tokens is translated in pieces.
             beam_size: number of hypotheses kept; 1 is greedy search. None: the run's setting.
-            batch_tokens: maximum source tokens times beam size of a batch; None: the run's.
+            batch_tokens: maximum of source tokens times beam size in a batch; None: the run's.
             tag: a tag to put before each line, as in the training data; None: no tag.
             length_penalty: 0 to 100; a higher value prefers longer translations. None: the run's
                 setting.
@@ -139,7 +139,7 @@ class Translator:
 
         Returns:
             One translation per line, in the same order. A blank line gives an empty translation; a
-            line without words, such as a number, is copied.
+            line without words, such as a number, is copied, unless the training text had many.
 
         Raises:
             InputError: ``lines`` is a single string or has an item that is not text, or the number
@@ -173,7 +173,7 @@ class Translator:
     ) -> list[list[Translation]]:
         """Return up to ``n_best`` translations of each line, with their scores.
 
-        The beam is widened to ``n_best``; if you give ``beam_size``, it must not be smaller. With
+        The beam is widened to ``n_best``; a ``beam_size`` that you give must be at least that. With
         ``alignments``, translations are aligned with their lines, word by word. Everything else is
         as in ``translate``.
 
@@ -209,7 +209,7 @@ class Translator:
         tag: str | None,
         prefixes: Iterable[str] | None,
     ) -> list[list[Translation]]:
-        """Check the arguments of ``method`` and translate; ``n_best`` None computes no scores."""
+        """Check the arguments of ``method`` and translate; if ``n_best`` is None, skip scores."""
         if unknown := [name for name in search if name not in DecodingConfig.options()]:
             problem = f"got an unexpected keyword argument '{unknown[0]}'"
             raise TypeError(f"Translator.{method}() {problem}")
@@ -258,7 +258,7 @@ class Translator:
             return translator.translate_lines(texts, n_best)
 
     def _choose(self, prefers_torch: bool, search: Mapping[str, Any]) -> str:
-        """Return the name of the engine for a call; it is torch if one of the settings needs it."""
+        """Return the name of the engine for a call: 'torch' if one of the settings needs it."""
         given = [name for name in DecodingConfig.options() if search.get(name) is not None]
         engines = [self._engines[name, prefers_torch] for name in ("", *given)]
         return "torch" if "torch" in engines else engines[0]
@@ -294,7 +294,7 @@ class Translator:
 
 _LOADED: WeakSet[Translator] = WeakSet()
 _FORKED: list[bool] = []
-"""Not empty in a process forked from one with torch, whose threads stay in the parent."""
+"""Not empty in a process forked after torch was imported; torch's threads stay in the parent."""
 
 
 def _leave_all_to_parent() -> None:

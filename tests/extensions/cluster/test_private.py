@@ -63,6 +63,7 @@ def attacker(tmp_path: Path) -> Iterator[Connection]:
     process.start()
     theirs.close()
     yield ours
+    process.kill()  # it waits for ports if the test has failed
     process.join()
 
 

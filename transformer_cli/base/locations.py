@@ -241,9 +241,9 @@ class SpecialFileError(OSError):
 
 
 def open_checked(path: str, flags: int) -> int:
-    """Open a regular file, as the ``opener`` of ``open``; raise SpecialFileError for a pipe.
+    """Open a regular file; an ``opener`` for ``open``. Raise SpecialFileError for a pipe.
 
-    A file that is opened for writing must not be a symbolic link, or have any other hard link.
+    A file opened for writing must not be a symbolic link or have more than one hard link.
     """
     is_written = flags & (os.O_WRONLY | os.O_RDWR)
     flags |= getattr(os, "O_NONBLOCK", 0) | (is_written and getattr(os, "O_NOFOLLOW", 0))

@@ -153,7 +153,7 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
 
     @property
     def reads_file(self) -> bool:
-        """Whether the input is a file, whose lines are all available from the start."""
+        """Whether the input is a file, not a pipe, so that all its lines are available at once."""
         return not _is_stream(self.input_)
 
     @property

@@ -32,10 +32,10 @@ class SearchOptions:
         bos_id: the token before every output; not part of it.
         eos_id: the token that ends an output; not part of it.
         banned_ids: tokens that are never written.
-        decoding: search settings; ``TextTranslator`` applies those for lengths and batches.
+        decoding: search settings; ``TextTranslator`` applies the length and batch settings.
         constraints: limits on the tokens that are written; not every engine supports them.
         sampler: draws each token, if the beam size is 1; if None, the likeliest is chosen.
-        with_scores: whether log-probabilities are needed; otherwise greedy search may return 0.
+        with_scores: whether log-probabilities are needed; if not, greedy search may return zeros.
     """
 
     bos_id: int

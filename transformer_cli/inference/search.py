@@ -194,8 +194,8 @@ def top_k(
 ) -> tuple[Float[Tensor, "row count"], Int[Tensor, "row count"]]:
     """Return each row's ``count`` greatest elements, in descending order, and their column indices.
 
-    torch.topk is slow on long rows. The top ``count`` elements are in the ``count`` groups with the
-    greatest maxima (or in the remainder), so topk runs only on those.
+    torch.topk is slow on long rows. Divided into equal groups and a remainder, a row has its top
+    elements in the ``count`` groups with the greatest maxima, or in the remainder.
     """
     groups = x.size(1) // _GROUP
     if groups <= count:

@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from operator import methodcaller
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -166,7 +167,9 @@ class DaskCluster:
 def listening(process: psutil.Process) -> set[tuple[str, int]]:
     """Return the addresses on which a process and those that it has started can be reached."""
     family = [process, *process.children(recursive=True)]
-    sockets = [each for member in family for each in member.net_connections("inet")]
+    old = not hasattr(psutil.Process, "net_connections")  # before psutil 6
+    find = methodcaller("connections" if old else "net_connections", "inet")
+    sockets = [each for member in family for each in find(member)]
     return {(each.laddr.ip, each.laddr.port) for each in sockets if each.laddr and not each.raddr}
 
 

@@ -85,7 +85,7 @@ def test_a_run_grows_or_is_left_as_it_is(own_run: Path, tmp_path: Path) -> None:
     assert re.fullmatch(rf".*run\+1: {verdict}\n", grown.out)
     assert run(*grow, "20", "--add", tmp_path / "copies.tsv").out == grown.out
     other = run(*grow, "20", "--add", tmp_path / "turned.tsv")
-    assert_refused(other, 2, "already exists with other text; grow it with --from")
+    assert_refused(other, 2, "already exists with different text; grow it with --from")
 
     further = tmp_path / "run+1"
     still = ("--set", "training.schedule.peak=1e-12")

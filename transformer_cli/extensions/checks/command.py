@@ -28,7 +28,7 @@ def check(
 
     It finds blank, repeated and copied pairs, misaligned sides, test pairs in the training
     text, unusual length ratios, lines in the wrong script and wrongly decoded characters. Rare
-    findings are reported as notes, frequent ones as warnings. The exit code is 1 for certain
+    findings are reported as notes, frequent ones as warnings. The exit code is 1 for serious
     mistakes, such as testing on training text, and with --strict also for warnings.
 
     \b

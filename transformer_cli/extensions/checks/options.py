@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 AllowSuspectData = Annotated[
     bool,
     flag(
-        "Continue even if the text looks wrong, e.g. misaligned or with test pairs in training.",
+        "Continue even if the text looks wrong, e.g. is misaligned, or contains test pairs.",
         "--allow-suspect-data",
     ),
 ]

@@ -162,7 +162,7 @@ def _create_queue(
 
 
 def _write_certificate(security: Any, private: Path) -> Any:
-    """Write a certificate and its key to files; return a Dask ``Security`` that reads these."""
+    """Write a certificate and its key to files; return a Dask ``Security`` that reads them."""
     certificate, key = private / "certificate.pem", private / "key.pem"
     certificate.write_text(security.tls_ca_file)
     key.touch(mode=0o600)

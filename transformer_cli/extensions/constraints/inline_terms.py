@@ -207,7 +207,7 @@ class TranslationTable:
 
 @dataclass(frozen=True)
 class Lexicon:
-    """Translation tables in both directions, which align tokens, and token frequencies."""
+    """Token frequencies, and translation tables in both directions for aligning tokens."""
 
     forward: TranslationTable
     backward: TranslationTable

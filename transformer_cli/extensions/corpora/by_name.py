@@ -1,6 +1,6 @@
 """Find corpora by name: OPUS archives, and Parquet data sets on the Hugging Face Hub.
 
-Names are turned into URLs, whose files are downloaded and cached. The Hub's answers are cached too,
+Names become URLs, and the files there are downloaded and cached. The Hub's answers are cached,
 so later runs use the same commit of a data set, and need no network.
 """
 

@@ -32,7 +32,11 @@ class DocumentOptions(InputOptions):
     replaces_input = True  # because a document is held in memory
     memory: Annotated[
         list[Path] | None,
-        option("FILE", "Translation memory: TMX, PO or TSV; repeatable.", marks=("reads",)),
+        option(
+            "FILE",
+            "Reuse the translations in this TMX, PO or TSV file; repeatable.",
+            marks=("reads",),
+        ),
     ] = None
     report: Annotated[
         Path | None,

@@ -85,7 +85,7 @@ class Growth:
 
         Raises:
             UsageError: a new file has an unknown format, the new text is too short, or the new run
-            exists with other text. ConfigError, CorpusError, RunError: a run or text is damaged.
+            has different text. ConfigError, CorpusError, RunError: a run or text is damaged.
         """
         self.old.check_not_exported()
         config = self.old.load_config()
@@ -107,7 +107,7 @@ class Growth:
                 return path
             if list_checkpoints(self.new.checkpoints):
                 raise UsageError(
-                    f"{self.new.path}: already exists with other text; grow it with --from "
+                    f"{self.new.path}: already exists with different text; grow it with --from "
                     f"{self.new.path}, or choose another --run-dir"
                 )
             write_mark(self.new.path)

@@ -28,7 +28,7 @@ tokenizer: {kind: words, min_freq: 1}
         (["translate"], ["RUN", "translate --help"]),
         (["train", "tiny.yaml", "--epochs", "3"], ["--epochs"]),
         (["translate", "run", "--beam-size", "0"], ["--beam-size", "1, not 0 "]),
-        (["translate", "run", "--beam-size", "many"], ["--beam-size", "not many "]),
+        (["translate", "run", "--beam-size", "many"], ["--beam-size", ", not many "]),
         (["train", "tiny.yaml", "--device", "gpu"], ["--device", "gpu", "cpu", "cuda"]),
         (["train", "tiny.yaml", "and", "more"], ["and more"]),
         (["train", "--overwrite"], ["CONFIG"]),

@@ -56,9 +56,6 @@ POINTS: dict[str, Callable[[], None]] = {
     "before the settings are written": partial(
         signal_at, "transformer_cli.runs.initialize", "write_text", 1
     ),
-    "before it is written where they come from": partial(
-        signal_at, "transformer_cli.runs.initialize", "write_text", 2
-    ),
     "while the tokenizer is made": partial(
         signal_at, "transformer_cli.text.tokenizer", "learn_tokenizers", 1
     ),

@@ -19,6 +19,7 @@ from transformer_cli.base.errors import (
     TransformerCliError,
     UsageError,
     did_you_mean,
+    shorten_middle,
 )
 from transformer_cli.base.packages import __version__, lazy_imports, no_collection
 from transformer_cli.base.ranks import SINGLE_PROCESS, find_ranks
@@ -228,6 +229,10 @@ def _describe_usage(error: typer.TyperException) -> str:
     """Return what is wrong with a command line, and a suggestion if there is a clear one."""
     # typer includes the name of the exception that its value parser raised.
     message = error.format_message().replace(": Value error, ", ": ")
+    # pydantic does not name the value; our own parsers do.
+    details = getattr(error.__cause__, "errors", list)()
+    if details and details[0]["type"] != "value_error":
+        message += f", not {shorten_middle(str(details[0]['input']), 100)}"
     context, option = (getattr(error, name, None) for name in ("ctx", "option_name"))
     if context is not None and hasattr(error, "possibilities"):
         if (key := _find_setting(str(option), context.command)) is not None:

@@ -261,7 +261,7 @@ class EvaluationConfig(Section):
 
     tokenize: TokenizerName | None = setting(
         None,
-        "sacreBLEU's tokenizer for BLEU; null: depends on the target language (docs/data.md)",
+        "sacreBLEU's tokenizer for BLEU; null: depends on the target language",
     )
 
 

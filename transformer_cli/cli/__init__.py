@@ -230,7 +230,7 @@ def _describe_usage(error: typer.TyperException) -> str:
     # typer includes the name of the exception that its value parser raised.
     message = error.format_message().replace(": Value error, ", ": ")
     # pydantic does not name the value; our own parsers do.
-    details = getattr(error.__cause__, "errors", list)()
+    details: Sequence[Any] = getattr(error.__cause__, "errors", list)()
     if details and details[0]["type"] != "value_error":
         message += f", not {shorten_middle(str(details[0]['input']), 100)}"
     context, option = (getattr(error, name, None) for name in ("ctx", "option_name"))

@@ -130,7 +130,8 @@ def test_a_listing_gives_the_same_facts_as_the_objects(s3: Any) -> None:
 def test_an_object_that_changes_while_it_is_read_is_an_error(
     s3: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("transformer_cli.extensions.stores.objects._BLOCK_BYTES", 1 << 16)
+    for name in ("_BLOCK_BYTES", "_READ_BYTES"):
+        monkeypatch.setattr(f"transformer_cli.extensions.stores.objects.{name}", 1 << 16)
     s3.pipe("bucket/x", b"first\n" * 100_000)
     pairs = ParallelFiles(text_path("s3://bucket/x"), text_path("s3://bucket/x")).pairs()
     assert next(pairs) == ("first", "first")

@@ -75,7 +75,7 @@ def peak_of_an_epoch(directory: Path, pairs: int) -> int:
 def peaks(directory: Path) -> tuple[int, int]:
     """Peaks of a small and of a large corpus."""
     # Both corpora have many of each.
-    corpus.BLOCK_PAIRS = 256
+    corpus.BLOCK_PAIRS = corpus.MIN_PAIRS_FOR_WORKERS = 256
     vars(corpus)["_BLOCK_BYTES"] = 1 << 12
     peak_of_an_epoch(directory / "first", 600)  # what is made once a process
     small = peak_of_an_epoch(directory / "small", 2_000)

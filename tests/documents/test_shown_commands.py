@@ -37,6 +37,8 @@ data:
     test_2017_flickr: {src: ten.de, tgt: ten.en}
     test_2017_mscoco: {src: ten.de, tgt: ten.en}
     news: {src: ten.de, tgt: ten.en}
+    published: {src: ten.de, tgt: ten.en}
+    tatoeba: {src: ten.de, tgt: ten.en}
 model:
   {d_model: 16, num_heads: 2, d_ff: 32, num_encoder_layers: 2, num_decoder_layers: 2, norm: post}
 training: {batch_tokens: 1000, max_steps: 2}

@@ -139,7 +139,7 @@ FORM = [
     (config(encoder_layers=2), "lacks the tensor model.encoder.layers.1."),
     (
         config(encoder_ffn_dim=2**20, decoder_ffn_dim=2**20),
-        "has the shape (12,), which is (1048576,)",
+        "has the shape (12,), but config.json says (1048576,)",
     ),
     (config(vocab_size=2**31), "but the model has 2,147,483,648 rows"),
     (config(dropout="much"), "dropout: found the text 'much'"),
@@ -151,8 +151,8 @@ FORM = [
     (write("generation_config.json", '{"num_beams": "many"}'), "generation_config.json: num_beams"),
 ]
 TOKENIZER = [
-    (vocabulary(**{"</s>": 1}), "has the id 1; ids are 0 to"),
-    (vocabulary(**{"</s>": 10**9}), "has the id 1000000000; ids are 0 to"),
+    (vocabulary(**{"</s>": 1}), "has the id 1; ids must be 0 to"),
+    (vocabulary(**{"</s>": 10**9}), "has the id 1000000000; ids must be 0 to"),
     (vocabulary(**{"</s>": -1}), "has the id -1"),
     (vocabulary(**{"</s>": True}), "has the id True"),
     (vocabulary(more=len(JOINT)), "pieces, but the model has"),

@@ -377,7 +377,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UsageError as error:
         raise SystemExit(str(error)) from error
     # Whatever hangs ends the process, with a traceback of every thread.
-    faulthandler.dump_traceback_later(_SECONDS, exit=True, file=sys.__stderr__)
+    faulthandler.dump_traceback_later(_SECONDS, exit=True, file=sys.__stderr__ or sys.stderr)
     work = (options.work or WORKSHOP / ("gpu-small" if options.small else "gpu")).resolve()
     for directory in (work, options.out):
         directory.mkdir(parents=True, exist_ok=True)

@@ -224,7 +224,7 @@ def tokenizer(kind: str) -> Tokenizer:
         {
             "kind": "sentencepiece",
             "model_type": kind.split("-")[0],
-            "vocab_size": 331 if "bytes" in kind else 75,
+            "vocab_size": 320 if "bytes" in kind else 65,
             "byte_fallback": "bytes" in kind,
         }
     )

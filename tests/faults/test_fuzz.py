@@ -270,9 +270,9 @@ def test_any_lines_are_translated_one_by_one(count: int) -> None:
         assume(not (data and find_compressed_ending(data[0].removeprefix(BOM_UTF8))))
         try:
             lines = list(decode_lines(data, "in.txt", "replace"))
-        except CorpusError as refusal:  # zeros, for example
-            assert re.fullmatch(r"in\.txt: is UTF-16, not UTF-8; .*", str(refusal))
-            return
+        except CorpusError as refusal:
+            assume("is UTF-16" not in str(refusal))  # zeros are, for example
+            raise
         # A byte order mark alone is no line.
         assert len(lines) in ((len(data), len(data) - 1) if data else (0,))
         cuts: list[str] = []

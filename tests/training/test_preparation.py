@@ -156,7 +156,7 @@ def test_the_training_text_is_encoded_once(run: RunDirectory) -> None:
     assert ids(stored(result).tgt) == [[4, 5], [4], [4, 5, 0, 0, 0]]
 
 
-MADE = {"ids", "pages", "lines"}
+MADE = {"ids", "pages"}
 """Files of the store that are always the same; store.json also notes the text's times."""
 STORED = MADE | {"store.json"}
 

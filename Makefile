@@ -20,7 +20,7 @@ SIDE_BY_SIDE := -n auto --dist worksteal
 SEED ?= $(shell date +%s)
 # The numbers that tests draw stay as they are.
 SHUFFLED = -p randomly --randomly-dont-reset-seed --randomly-seed=$(SEED)
-# Another interpreter, or other requirements, make the environment anew.
+# With another interpreter or other requirements, make creates a new environment.
 INSTALLED := $(VENV)/.installed-$(shell $(PYTHON) -c 'import sys; print(sys.implementation.cache_tag)')
 EQUIPPED := $(VENV)/.equipped
 

@@ -136,7 +136,7 @@ _STRIDE = 648_055
 
 @dataclass(frozen=True)
 class _Share:
-    """Some pairs of a source, drawn anew in each epoch, evenly spaced in the order of length."""
+    """Some pairs of a source, drawn again in each epoch, evenly spaced in the order of length."""
 
     pairs: np.ndarray
     """The indices of all pairs of the source, sorted by length."""

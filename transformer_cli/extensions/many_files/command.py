@@ -233,7 +233,7 @@ _loaded: tuple[str, TextTranslator[SearchEngine]] | None = None
 
 
 def describe_translator(options: TranslateOptions) -> dict[str, str]:
-    """Load the translator anew; return a dict of the settings that affect its translations."""
+    """Load a new translator; return a dict of the settings that affect its translations."""
     with _lock:
         return _load(options).settings_fingerprint
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 AllowSuspectData = Annotated[
     bool,
     flag(
-        "Continue even if the text looks wrong, e.g. is misaligned, or contains test pairs.",
+        "Continue even if the text looks wrong, e.g. if it is misaligned or has test pairs.",
         "--allow-suspect-data",
     ),
 ]

@@ -45,7 +45,7 @@ class GrowingOptions(TrainExtra):
         float,
         option(
             "BLEU",
-            "With --from: reject the new model if it loses more than this on old validation text.",
+            "With --from: reject the new model if it loses more BLEU than this on the old text.",
             min=0.0,
         ),
     ] = _MAX_LOSS

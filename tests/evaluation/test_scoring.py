@@ -26,8 +26,7 @@ from transformer_cli.evaluation import scoring
 from transformer_cli.evaluation.scores import score
 from transformer_cli.evaluation.scoring import TorchTranslator, evaluate, mean_loss
 from transformer_cli.inference.search import TorchEngine
-from transformer_cli.inference.translation import Watcher
-from transformer_cli.inference.translator import TextTranslator
+from transformer_cli.inference.translator import TextTranslator, Watcher
 from transformer_cli.model.linear import autocast
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.runs.metrics_log import perplexity

@@ -25,8 +25,7 @@ from transformer_cli.config.tokenizer_schema import SentencePieceConfig, WordsCo
 from transformer_cli.config.yaml import dump_config, load_config
 from transformer_cli.evaluation.scoring import TorchTranslator
 from transformer_cli.inference.search import TorchEngine
-from transformer_cli.inference.translation import Watcher
-from transformer_cli.inference.translator import TextTranslator
+from transformer_cli.inference.translator import TextTranslator, Watcher
 from transformer_cli.model.transformer import build_model
 from transformer_cli.text.lines import decode_lines
 from transformer_cli.text.protocol import PAD_ID, Tokenizer, Tokenizers

@@ -8,7 +8,7 @@ from scarce_memory import allow_rows
 import transformer_cli
 from inference.translators import random_translator
 from transformer_cli.inference.engine import Hypothesis, SearchOptions
-from transformer_cli.inference.translation import ignore, never
+from transformer_cli.inference.translator import ignore, never
 
 
 @pytest.mark.long

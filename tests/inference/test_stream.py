@@ -6,8 +6,7 @@ import pytest
 
 from inference.translators import LINES, numbers, random_translator, translate_stream
 from transformer_cli.inference.search import TorchEngine
-from transformer_cli.inference.translation import Watcher
-from transformer_cli.inference.translator import CHUNK_LINES
+from transformer_cli.inference.translator import CHUNK_LINES, Watcher
 
 # --- streams --------------------------------------------------------------------------------------
 

@@ -29,8 +29,7 @@ from transformer_cli.config.schema import Config, ModelConfig
 from transformer_cli.config.tokenizer_schema import WordsConfig
 from transformer_cli.inference.engine import Hypothesis, SearchEngine
 from transformer_cli.inference.loading import ComputeOptions, load_torch_translator
-from transformer_cli.inference.translation import Watcher
-from transformer_cli.inference.translator import TextTranslator
+from transformer_cli.inference.translator import TextTranslator, Watcher
 from transformer_cli.model.transformer import Transformer, build_model, weights_of
 from transformer_cli.runs.checkpoint import save_checkpoint
 from transformer_cli.runs.directory import RunDirectory

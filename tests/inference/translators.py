@@ -15,8 +15,8 @@ from transformer_cli.config.tokenizer_schema import WordsConfig
 from transformer_cli.evaluation.scoring import TorchTranslator
 from transformer_cli.inference.engine import Hypothesis, SearchOptions
 from transformer_cli.inference.search import TorchEngine
-from transformer_cli.inference.translation import EncodedLine, Translation, ignore
-from transformer_cli.inference.translator import TextTranslator
+from transformer_cli.inference.translation import EncodedLine, Translation
+from transformer_cli.inference.translator import TextTranslator, ignore
 from transformer_cli.model.transformer import DecoderState, Transformer
 from transformer_cli.text.protocol import EOS_ID, PAD_ID, EncodedSource, Tokenizer, Tokenizers
 from transformer_cli.text.words import SpacyWords, Vocabulary, WordsTokenizer

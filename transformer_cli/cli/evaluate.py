@@ -175,7 +175,7 @@ def _translate(
         result = scoring.evaluate(
             translator,
             scored.pairs,
-            translation.Watcher(shown.update, on_long_line=partial(warn, scored.name)),
+            translators.Watcher(shown.update, on_long_line=partial(warn, scored.name)),
             thorough=True,
             searcher=searcher,
             metrics=scored.metrics,

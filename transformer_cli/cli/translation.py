@@ -27,8 +27,8 @@ from transformer_cli.inference import loading
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.output import Output, output_file
 from transformer_cli.inference.plain_text import check_is_text
-from transformer_cli.inference.translation import Notes, Watcher
-from transformer_cli.inference.translator import TextTranslator
+from transformer_cli.inference.translation import Notes
+from transformer_cli.inference.translator import TextTranslator, Watcher
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.lines import bounded_lines, decode_lines
 

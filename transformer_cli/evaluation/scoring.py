@@ -21,8 +21,8 @@ from transformer_cli.data.store import EncodedText, encode_text
 from transformer_cli.evaluation.scores import USUAL, Metrics, Scores, score
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.search import TorchEngine, split_when_out_of_memory
-from transformer_cli.inference.translation import NOBODY, Notes, Translation, Watcher, ignore
-from transformer_cli.inference.translator import TextTranslator
+from transformer_cli.inference.translation import Notes, Translation
+from transformer_cli.inference.translator import NOBODY, TextTranslator, Watcher, ignore
 from transformer_cli.model.device import sum_dtype
 from transformer_cli.model.linear import autocast
 from transformer_cli.model.transformer import Transformer

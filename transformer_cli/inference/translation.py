@@ -1,8 +1,8 @@
 """A line to translate, its translations, and how extensions revise them."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from transformer_cli.inference.engine import Hypothesis
 from transformer_cli.text.protocol import EncodedSource
@@ -55,29 +55,6 @@ class Translation:
     pieces: Pieces = field(default=(), repr=False, compare=False)
 
 
-def ignore(_: object) -> None:
-    """Ignore a report, for example of progress."""
-
-
-def never() -> bool:
-    """Return False, so that nothing is stopped; the default of ``Watcher.should_stop``."""
-    return False
-
-
-class Watcher(NamedTuple):
-    """Callbacks that follow the progress of translations."""
-
-    progress: Callable[[int], object] = ignore
-    """Called with the number of lines just finished."""
-    on_long_line: Callable[[str], object] = ignore
-    """Called with a message about each line that is translated in pieces."""
-    should_stop: Callable[[], bool] = never
-    """Called before each batch; once it returns True, the remaining translations are empty."""
-
-
-NOBODY = Watcher()
-
-
 class Notes:
     """A collector of findings about translations, such as lost terms; extensions add subclasses.
 
@@ -125,7 +102,7 @@ class Reviser:
         lines: Sequence[EncodedLine],
         found: list[list[Translation]],
         n_best: int | None,
-        watcher: Watcher,
+        watcher: Any,
     ) -> list[list[Translation]]:
         """Return the translations of each line, best first, with replacements for some of them.
 
@@ -134,7 +111,7 @@ class Reviser:
             lines: the lines to translate.
             found: at least one translation of each line.
             n_best: see ``TextTranslator.translate_lines``.
-            watcher: a watcher whose ``progress`` has already counted the lines.
+            watcher: a ``Watcher`` whose ``progress`` has already counted the lines.
         """
         return found
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.packages import __version__
@@ -13,14 +13,10 @@ from transformer_cli.config.decoding_schema import DecodingConfig
 from transformer_cli.config.schema import Config
 from transformer_cli.inference.engine import Hypothesis, MakeSampler, SearchEngine, SearchOptions
 from transformer_cli.inference.translation import (
-    NOBODY,
     EncodedLine,
     Pieces,
     Reviser,
     Translation,
-    Watcher,
-    ignore,
-    never,
 )
 from transformer_cli.text.lines import is_blank
 from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID, UNK_ID, EncodedSource, Tokenizers
@@ -30,6 +26,29 @@ EngineT = TypeVar("EngineT", bound=SearchEngine, covariant=True)
 CHUNK_LINES = 1024
 """Number of lines that are read, sorted by length and translated together on a CPU."""
 _GPU_CHUNKS = 4  # a GPU gets this many times as many lines, for larger batches
+
+
+def ignore(_: object) -> None:
+    """Ignore a report, for example of progress."""
+
+
+def never() -> bool:
+    """Return False, so that nothing is stopped; the default of ``Watcher.should_stop``."""
+    return False
+
+
+class Watcher(NamedTuple):
+    """Callbacks that follow the progress of translations."""
+
+    progress: Callable[[int], object] = ignore
+    """Called with the number of lines just finished."""
+    on_long_line: Callable[[str], object] = ignore
+    """Called with a message about each line that is translated in pieces."""
+    should_stop: Callable[[], bool] = never
+    """Called before each batch; once it returns True, the remaining translations are empty."""
+
+
+NOBODY = Watcher()
 
 
 def score(hypothesis: Hypothesis, length_penalty: float) -> float:

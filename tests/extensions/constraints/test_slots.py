@@ -23,7 +23,7 @@ from transformer_cli.extensions.corpora.tagged_line import TaggedLine
 from transformer_cli.extensions.report.attention_maps import compute_attention_maps
 from transformer_cli.extensions.revision.doubts import DoubtFinder, Doubts
 from transformer_cli.inference.engine import Hypothesis
-from transformer_cli.inference.translation import Watcher
+from transformer_cli.inference.translator import Watcher
 from transformer_cli.text.protocol import UNK_ID, Tokenizers
 from transformer_cli.text.words import SpacyWords, Vocabulary, WordsTokenizer
 

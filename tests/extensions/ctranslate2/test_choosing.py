@@ -26,7 +26,7 @@ from transformer_cli.extensions.tokenizers.settings import (
 )
 from transformer_cli.inference.engine import SearchOptions
 from transformer_cli.inference.loading import ComputeOptions, choose_engine
-from transformer_cli.inference.translation import never
+from transformer_cli.inference.translator import never
 from transformer_cli.runs.directory import RunDirectory
 
 SUBWORDS = SentencePieceConfig(kind="sentencepiece")

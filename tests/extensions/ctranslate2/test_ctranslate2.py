@@ -29,8 +29,7 @@ from transformer_cli.extensions.exchange.to_ctranslate2 import write_ctranslate2
 from transformer_cli.inference.engine import SearchOptions
 from transformer_cli.inference.loading import ComputeOptions, load_torch_translator
 from transformer_cli.inference.search import TorchEngine, search
-from transformer_cli.inference.translation import Watcher, ignore, never
-from transformer_cli.inference.translator import TextTranslator
+from transformer_cli.inference.translator import TextTranslator, Watcher, ignore, never
 from transformer_cli.model.transformer import Transformer, build_model, weights_of
 from transformer_cli.runs.checkpoint import save_checkpoint
 from transformer_cli.runs.directory import RunDirectory

@@ -14,8 +14,8 @@ from transformer_cli.base.errors import InputError
 from transformer_cli.extensions.ctranslate2 import running_ahead
 from transformer_cli.extensions.ctranslate2.engine import CTranslate2Translator
 from transformer_cli.inference.search import TorchEngine
-from transformer_cli.inference.translation import EncodedLine, Translation, Watcher
-from transformer_cli.inference.translator import TextTranslator
+from transformer_cli.inference.translation import EncodedLine, Translation
+from transformer_cli.inference.translator import TextTranslator, Watcher
 
 
 @pytest.fixture

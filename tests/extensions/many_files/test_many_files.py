@@ -39,7 +39,7 @@ from transformer_cli.extensions.many_files.output_directory import (
     find_inputs,
     open_directory,
 )
-from transformer_cli.inference.translation import Watcher
+from transformer_cli.inference.translator import Watcher
 from transformer_cli.runs.directory import LOCK
 
 MANY = "transformer_cli.extensions.many_files.command"

@@ -13,8 +13,8 @@ from transformer_cli.extensions.alignments.aligning import (
     write_aligned,
 )
 from transformer_cli.inference.engine import SearchEngine
-from transformer_cli.inference.translation import EncodedLine, Reviser, Translation, Watcher
-from transformer_cli.inference.translator import TextTranslator
+from transformer_cli.inference.translation import EncodedLine, Reviser, Translation
+from transformer_cli.inference.translator import TextTranslator, Watcher
 from transformer_cli.text.protocol import UNK_ID
 
 

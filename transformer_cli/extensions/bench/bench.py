@@ -27,7 +27,7 @@ from transformer_cli.extensions.ctranslate2.engine import CTranslate2Engine
 from transformer_cli.extensions.ctranslate2.spec import write_model
 from transformer_cli.inference.engine import SearchEngine, SearchOptions
 from transformer_cli.inference.search import TorchEngine
-from transformer_cli.inference.translation import ignore, never
+from transformer_cli.inference.translator import ignore, never
 from transformer_cli.model.device import choose_precision, has_bfloat16
 from transformer_cli.model.transformer import Transformer, build_model
 from transformer_cli.runs.trained_model import TrainedModel

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from transformer_cli.extensions.constraints.notes import ReservedNotes
 from transformer_cli.inference.engine import Hypothesis
-from transformer_cli.inference.translation import EncodedLine, Notes, Reviser, Translation, Watcher
+from transformer_cli.inference.translation import EncodedLine, Notes, Reviser, Translation
+from transformer_cli.inference.translator import Watcher
 
 if TYPE_CHECKING:
     from transformer_cli.extensions.constraints.reserved import ReservedTokenizers

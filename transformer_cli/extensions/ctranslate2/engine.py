@@ -21,8 +21,8 @@ from transformer_cli.config.choices import MOST_THREADS, SearchPrecisionName
 from transformer_cli.config.decoding_schema import DecodingConfig
 from transformer_cli.config.schema import ModelConfig
 from transformer_cli.inference.engine import Hypothesis, SearchOptions, describe_versions
-from transformer_cli.inference.translation import NOBODY, Translation, Watcher
-from transformer_cli.inference.translator import TextTranslator
+from transformer_cli.inference.translation import Translation
+from transformer_cli.inference.translator import NOBODY, TextTranslator, Watcher
 from transformer_cli.text.protocol import EOS_ID, UNK_ID, Tokenizers
 from transformer_cli.text.tokenizer import MAX_TOKENIZER_BYTES
 

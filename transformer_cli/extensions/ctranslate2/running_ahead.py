@@ -8,8 +8,8 @@ from itertools import takewhile
 from threading import Event, Lock
 from typing import Any, TypeVar
 
-from transformer_cli.inference.translation import Translation, Watcher
-from transformer_cli.inference.translator import TextTranslator
+from transformer_cli.inference.translation import Translation
+from transformer_cli.inference.translator import TextTranslator, Watcher
 
 Result = TypeVar("Result")
 

@@ -32,8 +32,8 @@ from transformer_cli.extensions.report.rendering import render_page
 from transformer_cli.extensions.revision.doubts import Doubts
 from transformer_cli.extensions.revision.options import RevisionOptions
 from transformer_cli.inference.engine import SearchEngine
-from transformer_cli.inference.translation import NOBODY, Translation, Watcher, ignore
-from transformer_cli.inference.translator import TextTranslator
+from transformer_cli.inference.translation import Translation
+from transformer_cli.inference.translator import NOBODY, TextTranslator, Watcher, ignore
 from transformer_cli.runs.directory import RunDirectory
 
 with lazy_imports():

@@ -21,7 +21,7 @@ with lazy_imports():
     from transformer_cli.evaluation import best_checkpoint, scores
     from transformer_cli.extensions.checks import seen_pairs
     from transformer_cli.extensions.experiments import compared_runs, seed_statistics
-    from transformer_cli.inference import loading, translation
+    from transformer_cli.inference import loading, translator as translators
     from transformer_cli.model import device as devices
     from transformer_cli.runs import metrics_log
 
@@ -162,7 +162,7 @@ def _translate(
     with bar(len(text), run.name, " sentences") as sentences:
         return translator.translate(
             text.src,
-            translation.Watcher(sentences.update, on_long_line=partial(warn, run.name)),
+            translators.Watcher(sentences.update, on_long_line=partial(warn, run.name)),
         )
 
 

@@ -31,7 +31,7 @@ from transformer_cli.extensions.corpora.settings import SourceConfig
 from transformer_cli.extensions.experiments.job import compose_config
 from transformer_cli.extensions.experiments.significance import paired_bootstrap
 from transformer_cli.inference.loading import ComputeOptions, load_translator
-from transformer_cli.inference.translation import Watcher
+from transformer_cli.inference.translator import Watcher
 from transformer_cli.runs.checkpoint import find_checkpoint, list_checkpoints
 from transformer_cli.runs.directory import RunDirectory, lock_run, write_mark
 from transformer_cli.training.preparation import PreparedData, open_prepared_data

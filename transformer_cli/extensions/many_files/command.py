@@ -31,8 +31,7 @@ from transformer_cli.extensions.many_files.output_directory import (
 )
 from transformer_cli.inference.engine import SearchEngine, describe_versions
 from transformer_cli.inference.output import Output
-from transformer_cli.inference.translation import NOBODY, Watcher
-from transformer_cli.inference.translator import TextTranslator
+from transformer_cli.inference.translator import NOBODY, TextTranslator, Watcher
 from transformer_cli.runs.directory import RunDirectory, check_outside_runs
 
 Options = TypeVar("Options", bound=CommandOptions | ExtraOptions)

@@ -30,7 +30,7 @@ from transformer_cli.extensions.observers.memory import (
 )
 from transformer_cli.inference.engine import Constraint, SearchOptions
 from transformer_cli.inference.search import pad
-from transformer_cli.inference.translation import ignore, never
+from transformer_cli.inference.translator import ignore, never
 from transformer_cli.model.device import empty_cache
 from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID
 from transformer_cli.training.loss import GradientAccumulator

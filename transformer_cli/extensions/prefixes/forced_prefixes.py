@@ -13,8 +13,8 @@ from torch import Tensor
 from transformer_cli.base.errors import InputError
 from transformer_cli.inference.engine import Constraint, SearchOptions
 from transformer_cli.inference.search import pad
-from transformer_cli.inference.translation import NOBODY, EncodedLine, Pieces, Translation, Watcher
-from transformer_cli.inference.translator import TextTranslator
+from transformer_cli.inference.translation import EncodedLine, Pieces, Translation
+from transformer_cli.inference.translator import NOBODY, TextTranslator, Watcher
 from transformer_cli.text.lines import is_blank
 from transformer_cli.text.protocol import Tokenizer
 

@@ -24,7 +24,7 @@ from transformer_cli.extensions.report.examples import SEED, choose_examples
 from transformer_cli.extensions.report.recorded_numbers import validations
 from transformer_cli.extensions.report.rendering import plotly_script, render_page
 from transformer_cli.inference.loading import ComputeOptions, load_scorer
-from transformer_cli.inference.translation import Watcher
+from transformer_cli.inference.translator import Watcher
 from transformer_cli.model.transformer import count_parameters
 from transformer_cli.runs import metrics_log
 from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint

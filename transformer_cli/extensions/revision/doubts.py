@@ -11,10 +11,10 @@ from operator import le
 from typing import TYPE_CHECKING, Any
 
 from transformer_cli.extensions.revision.foreign_scripts import are_close, script_of, scripts_of
-from transformer_cli.inference.translation import EncodedLine, Notes, Reviser, Translation, Watcher
+from transformer_cli.inference.translation import EncodedLine, Notes, Reviser, Translation
 
 if TYPE_CHECKING:
-    from transformer_cli.inference.translator import TextTranslator
+    from transformer_cli.inference.translator import TextTranslator, Watcher
 
 MIN_SCRIPT_LETTERS = 5  # fewer letters, such as an abbreviation, do not show a line's script
 MAX_FOREIGN_SHARE = 0.5  # maximum share of a line's letters in scripts of other languages
@@ -148,7 +148,7 @@ class Doubts(Reviser):
         lines: Sequence[EncodedLine],
         found: list[list[Translation]],
         n_best: int | None,
-        watcher: Watcher,
+        watcher: "Watcher",
     ) -> list[list[Translation]]:
         """Search again, with a wider beam, if a line's best translation is doubtful.
 
@@ -165,7 +165,7 @@ class Doubts(Reviser):
             beam_size = max(SECOND_BEAM, translator.decoding.beam_size)
             others = tuple(each for each in translator.revisers if each is not self)
             wider = replace(translator.with_search(beam_size), revisers=others)
-            quiet = Watcher(should_stop=watcher.should_stop)
+            quiet = type(watcher)(should_stop=watcher.should_stop)
             again = wider.translate_encoded([lines[place] for place in places], beam_size, quiet)
         count_losses = translator.tokenizers.count_losses
         revised = list(found)

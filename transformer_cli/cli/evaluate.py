@@ -40,6 +40,8 @@ class ScoredText:
     runs: "Sequence[directories.RunDirectory]"
     """The run whose model translates, then the runs that options of extensions name."""
     metrics: "Metrics"
+    translator: "translators.TextTranslator[Any]"
+    """The translator that searches."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,8 @@ def _evaluate(
     with options.prefix_errors("evaluate: "):
         translator = given.prepare(translator)
     searcher = searcher and replace(searcher, tokenizers=translator.tokenizers)
-    scored = ScoredText(name, text, [*map(directories.RunDirectory, given.models)], metrics)
+    runs = [*map(directories.RunDirectory, given.models)]
+    scored = ScoredText(name, text, runs, metrics, searcher or translator)
     extras = (each for each in given.extras if isinstance(each, EvaluateExtra))
     notes = [*filter(None, (each.notes(given, scored) for each in extras))]
     result = _translate(translator, searcher, scored, notes)

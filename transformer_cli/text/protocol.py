@@ -169,9 +169,10 @@ class Tokenizers:
 
 
 class CodecKind(Protocol):
-    """A codec gives a meaning to ids that it reserves, e.g. for tags. Extensions add codecs.
+    """A codec changes how lines are encoded, e.g. with ids that it reserves for tags.
 
-    All that a codec needs to know is in its record, a dict that tokenizer.json contains.
+    Extensions add codecs. Those with the fact ``acts_unasked`` need no setting. All that a codec
+    needs to know is in its record, a dict that tokenizer.json contains.
     """
 
     def describe(self, config: Config) -> dict[str, Any]:
@@ -188,6 +189,9 @@ class CodecKind(Protocol):
 
     def text_to_learn(self, record: dict[str, Any], src: Lines, tgt: Lines) -> tuple[Lines, Lines]:
         """Return source and target lines, without the texts that reserved ids will stand for."""
+
+    def learn(self, record: dict[str, Any], src: Lines, tgt: Lines) -> dict[str, Any]:
+        """Return the record to save: ``record``, with what the codec learns from these lines."""
 
     def open(self, tokenizers: Tokenizers, record: dict[str, Any]) -> Tokenizers:
         """Return a copy of ``tokenizers`` with the reserved ids that ``record`` describes."""

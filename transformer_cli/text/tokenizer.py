@@ -50,8 +50,13 @@ def find_codec(name: str) -> CodecKind:
 
 def describe_codecs(config: Config) -> dict[str, Any]:
     """Return the ``CodecKind.describe`` records that a config needs, keyed by codec name."""
-    # Only settings of extensions need codecs.
-    names = sorted(registry.entries("codec")) if find_owners(config) else []
+    # Most codecs are only needed for settings of extensions.
+    is_extended = bool(find_owners(config))
+    names = (
+        name
+        for name, entry in sorted(registry.entries("codec").items())
+        if is_extended or entry.facts.get("acts_unasked")
+    )
     found = {name: find_codec(name).describe(config) for name in names}
     return {name: record for name, record in found.items() if record}
 
@@ -207,11 +212,14 @@ def learn_tokenizers(
     is_counted = config.kind == "words"  # it counts the words of the whole text
     if not is_counted:
         text = text.sample(MOST_LINES // (2 if config.one_vocabulary else 1))
+    learned = {}
     for name, record in codecs.items():
-        src, tgt = find_codec(name).text_to_learn(record, text.src, text.tgt)
+        codec = find_codec(name)
+        src, tgt = codec.text_to_learn(record, text.src, text.tgt)
         text = replace(text, src=src, tgt=tgt)
+        learned[name] = codec.learn(record, src, tgt)
     manifest = find_kind(config.kind).learn(config, text, directory)
-    manifest.model_copy(update={"codecs": dict(codecs), **text.traits}).save(directory)
+    manifest.model_copy(update={"codecs": learned, **text.traits}).save(directory)
     if not is_counted:
         made = manifest.load(directory)
         sides = [(made.src, text.src), (made.tgt, text.tgt)]

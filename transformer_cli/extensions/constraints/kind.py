@@ -78,6 +78,9 @@ class ReservedKind:
             return src, tgt
         return without_slots(src, tgt, protect, 0), without_slots(src, tgt, protect, 1)
 
+    def learn(self, record: dict[str, Any], src: Lines, tgt: Lines) -> dict[str, Any]:
+        return record
+
     def open(self, tokenizers: Tokenizers, record: dict[str, Any]) -> Tokenizers:
         from transformer_cli.extensions.constraints.reserved import ReservedTokenizers
 

@@ -1,7 +1,7 @@
 """Find a line's verbatim parts, such as '%s', '{name}', '<b>' or a URL, which stay unchanged."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Literal, NamedTuple, get_args
 
 from transformer_cli.extensions.verbatim.manifest import SIGNS
@@ -36,6 +36,15 @@ def without_verbatim(line: str) -> str:
         rest.append(line[end:start])
         end = after
     return " ".join((*rest, line[end:]))
+
+
+def map_words(line: str, change: Callable[[str], str]) -> str:
+    """Return a line with ``change`` applied to the text between its verbatim parts."""
+    pieces, end = [], 0
+    for text, start, after in find_verbatim(line):
+        pieces += [change(line[end:start]), text]
+        end = after
+    return "".join((*pieces, change(line[end:])))
 
 
 def has_words(line: str) -> bool:

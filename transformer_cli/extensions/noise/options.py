@@ -1,0 +1,33 @@
+"""The option ``--perturb`` of ``evaluate``."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from transformer_cli.base.packages import lazy_imports
+from transformer_cli.cli.declaring import flag
+from transformer_cli.cli.evaluate import EvaluateExtra, EvaluateOptions, ScoredText
+
+with lazy_imports():
+    from transformer_cli.extensions.noise import perturbed
+
+if TYPE_CHECKING:
+    from transformer_cli.inference.translation import Notes
+
+
+@dataclass(frozen=True)
+class PerturbOptions(EvaluateExtra):
+    """The option ``--perturb``, which also scores the text with noise."""
+
+    heading = "Search and scores"
+    perturb: Annotated[
+        bool,
+        flag(
+            "Also score the text with typos, in capitals, etc.; docs/extensions/noise.md lists "
+            "the kinds of noise.",
+            "--perturb",
+        ),
+    ] = False
+
+    def notes(self, given: EvaluateOptions, scored: ScoredText) -> "Notes | None":
+        """Return ``Notes`` that score the text with noise, or None if that was not requested."""
+        return perturbed.PerturbedScores(scored) if self.perturb else None

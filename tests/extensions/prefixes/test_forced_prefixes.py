@@ -34,6 +34,7 @@ from transformer_cli.extensions.prefixes.forced_prefixes import (
 from transformer_cli.inference.engine import Hypothesis, SearchOptions
 from transformer_cli.inference.search import search
 from transformer_cli.inference.translation import Translation
+from transformer_cli.inference.translator import rank
 from transformer_cli.model.transformer import Transformer
 
 # Their lengths go from zero to a row's limit; one has a banned token.
@@ -102,11 +103,11 @@ def test_prefixes_in_a_batch_equal_one_by_one(beam_size: int) -> None:
 def test_the_start_of_the_best_output_gives_that_output(count: int) -> None:
     # This beam is wide enough to hold the best output from either start.
     model = random_model()
-    for beam_size in (1, 40):
+    for beam_size in (1, 200):
         options = replace(GREEDY, decoding=DecodingConfig(beam_size=beam_size))
         best = best_of(model, SRC, LIMITS, options)
         again = forced_search(model, SRC, LIMITS, options, [each.ids[:count] for each in best])
-        assert_equal([first for first, *_ in again], best)
+        assert_equal([rank(hypotheses, 0.0)[0] for hypotheses in again], best)
 
 
 # --- lines ----------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -120,7 +120,8 @@ class RowFormat(InputFormat):
     def translate(self, given: TranslateOptions) -> None:
         """Check the options, open the text, load the model, translate and write."""
         given.check()
-        with self.open(given) as job:
+        # Notes see the error and leave no half of a file.
+        with suppress(_ClosedPipeError), self.open(given) as job:
             if given.writes_stream:
                 with _open_stream(given.output) as file:
                     show = partial(print, sep="\n", file=file, flush=job.interactive)
@@ -264,6 +265,10 @@ def open_input(path: Path, option: str = "-i") -> Iterator[BinaryIO]:
         yield file
 
 
+class _ClosedPipeError(Exception):
+    """Nobody reads standard output any more, as in ``translate … | head``; this is no error."""
+
+
 @contextmanager
 def _open_stream(path: Path) -> Iterator[TextIO]:
     """Open standard output, a device or a pipe, compressed if the name ends in .gz or similar."""
@@ -274,8 +279,9 @@ def _open_stream(path: Path) -> Iterator[TextIO]:
         try:
             yield sys.stdout
         except OSError as error:
-            if discard_output(error) is not None:
-                raise
+            if discard_output(error) is None:
+                raise _ClosedPipeError from error
+            raise
         return
     try:
         with text_writer(path, path) as file:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from transformer_cli.base.errors import CorpusError
+from transformer_cli.base.errors import ConfigError, CorpusError
 from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.extensions.corpora import preparing
 from transformer_cli.extensions.corpora.preparing import clean_corpus
@@ -56,7 +56,7 @@ def clean(data: CorpusData, directory: Path, executor: Executor) -> dict[str, An
     """What is written, or the error."""
     try:
         clean_corpus(data, directory, executor)
-    except CorpusError as error:
+    except (ConfigError, CorpusError) as error:
         return {"error": str(error)}
     files = {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file()}
     assert [path.name for path in directory.iterdir() if path.is_dir()] == []

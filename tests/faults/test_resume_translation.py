@@ -272,10 +272,12 @@ def test_with_other_settings_it_starts_anew(
 
 
 def with_versions(program: str, library: str) -> None:
-    from transformer_cli.inference import engine, translator
+    import importlib.metadata
+
+    from transformer_cli.inference import translator
 
     translator.__version__ = program  # type: ignore[attr-defined]
-    engine.version = lambda package: f"{package} {library}"  # type: ignore[attr-defined, assignment]
+    importlib.metadata.version = lambda name: f"{name} {library}"  # type: ignore[assignment]
 
 
 def killed_with_first_versions() -> None:

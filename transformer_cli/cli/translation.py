@@ -19,6 +19,7 @@ from transformer_cli.base.errors import (
 )
 from transformer_cli.base.locations import open_regular
 from transformer_cli.base.messages import bar, log, warn
+from transformer_cli.base.pipes import PolledReader, poll
 from transformer_cli.base.text_files import is_compressed, is_plain, open_text, text_writer
 from transformer_cli.cli.options import prefix_errors
 from transformer_cli.cli.process import discard_output
@@ -28,7 +29,7 @@ from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.output import Output, output_file
 from transformer_cli.inference.plain_text import check_is_text
 from transformer_cli.inference.translation import Notes
-from transformer_cli.inference.translator import TextTranslator, Watcher
+from transformer_cli.inference.translator import TextTranslator, Watcher, never
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.lines import bounded_lines, decode_lines
 
@@ -57,6 +58,8 @@ class Translating:
     """Objects that look at the translations and report on them to the user."""
     interactive: bool = False
     """Whether a person types the lines and waits for each translation."""
+    waits: Callable[[], bool] = never
+    """Whether reading another row would wait for the program that writes it."""
 
     def write(
         self, write: Callable[[list[str], list[str]], object], watcher: Watcher, done: int = 0
@@ -67,11 +70,10 @@ class Translating:
         Return the number of rows written, and messages about them for the user.
         """
         translator, number = self.translator, done
-        chunk_lines = 1 if self.interactive else translator.chunk_lines
         read: deque[list[Row]] = deque()
 
         def read_chunks() -> Iterator[list[str]]:
-            while rows := list(islice(self.rows, chunk_lines)):
+            while rows := self._read_chunk():
                 read.append(rows)
                 yield [row.text for row in rows]
 
@@ -93,6 +95,15 @@ class Translating:
             write([row.source for row in rows], lines)
         written = number - done
         return written, [message for note in self.notes for message in note.summary(written)]
+
+    def _read_chunk(self) -> list[Row]:
+        """Return the next rows, as many as can be read without waiting, but at least one."""
+        rows: list[Row] = []
+        for row in self.rows:
+            rows.append(row)
+            if len(rows) == self.translator.chunk_lines or self.waits():
+                break
+        return rows
 
 
 class InputFormat:
@@ -124,7 +135,7 @@ class RowFormat(InputFormat):
         with suppress(_ClosedPipeError), self.open(given) as job:
             if given.writes_stream:
                 with _open_stream(given.output) as file:
-                    show = partial(print, sep="\n", file=file, flush=job.interactive)
+                    show = partial(print, sep="\n", file=file, flush=True)
                     # On one terminal, the bar and the translations would mix.
                     _write(job, lambda _, lines: show(*lines), hidden=file.isatty())
             else:
@@ -137,21 +148,22 @@ class RowFormat(InputFormat):
     ) -> Iterator[Translating]:
         """Open the input, then load the run's model, unless ``translator`` is given."""
         with ExitStack() as stack:
-            rows, interactive = stack.enter_context(self._open_rows(given))
+            rows, source = stack.enter_context(self._open_rows(given))
             translator = translator or load_translator(given)
             # Opened before the output: notes on its lines appear only if the lines do.
             notes = [stack.enter_context(each.notes()) for each in translator.all_revisers]
-            yield Translating(given, translator, rows, notes, interactive)
+            waits = source.waits if isinstance(source, PolledReader) else never
+            yield Translating(given, translator, rows, notes, source.isatty(), waits)
 
     @contextmanager
-    def _open_rows(self, given: TranslateOptions) -> Iterator[tuple[Iterator[Row], bool]]:
-        """Open the input; yield its rows, and whether a person types them."""
+    def _open_rows(self, given: TranslateOptions) -> Iterator[tuple[Iterator[Row], BinaryIO]]:
+        """Open the input; yield its rows, and the open file."""
         with open_input(given.input_) as source:
             if source.isatty():
                 end = "Ctrl-Z and Enter" if sys.platform == "win32" else "Ctrl-D"
                 log(f"type one sentence per line; {end} to end")
             lines = bounded_lines(source, given.input_name)
-            yield self.read(given, source, lines), source.isatty()
+            yield self.read(given, source, lines), source
 
     @contextmanager
     def open_output(self, job: Translating) -> Iterator[Output]:
@@ -254,7 +266,7 @@ def open_input(path: Path, option: str = "-i") -> Iterator[BinaryIO]:
     if str(path) == "-":
         if sys.stdin is None:  # as after `<&-` in a shell
             raise InputError(f"standard input is closed; give a file with {option}")
-        yield sys.stdin.buffer
+        yield poll(sys.stdin.buffer)
         return
     try:
         opened = open_text(path, once=True)

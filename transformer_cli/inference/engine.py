@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Protocol
 
 from transformer_cli.config.decoding_schema import DecodingConfig
@@ -105,6 +104,8 @@ class SearchEngine(Protocol):
 
 def describe_versions(*packages: str) -> dict[str, str]:
     """Return the versions of ``packages``, keyed by name, without those not installed."""
+    from importlib.metadata import PackageNotFoundError, version  # the import takes 10 ms
+
     versions = {}
     for package in packages:
         with suppress(PackageNotFoundError):

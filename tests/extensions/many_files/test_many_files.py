@@ -253,9 +253,10 @@ def test_a_file_of_someone_else_is_not_overwritten(training: Training, here: Pat
 
 
 def with_other_ctranslate2() -> None:
-    from transformer_cli.inference import engine
+    import importlib.metadata
 
-    engine.version = lambda package: "9.9" if package == "ctranslate2" else "1"  # type: ignore[attr-defined, assignment]
+    versions = {"ctranslate2": "9.9"}
+    importlib.metadata.version = lambda name: versions.get(name, "1")  # type: ignore[assignment]
 
 
 def test_another_version_does_not_add_to_a_directory(training: Training, here: Path) -> None:

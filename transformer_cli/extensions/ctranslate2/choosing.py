@@ -91,11 +91,14 @@ def _writes_same_text(config: Config, decoding: DecodingConfig) -> bool:
     # Targets surely have no <unk> only if any text can be spelled in bytes.
     tokenizer = config.tokenizer
     spells_all = isinstance(tokenizer, SentencePieceConfig) and tokenizer.byte_fallback
-    searches_again = any(
-        find_codec(each).searches_again(config) for each in describe_codecs(config)
+    if spells_all:
+        return True
+    # Codecs come last, as they take long to import.
+    return (
+        decoding.beam_size == 1
+        and tokenizer.kind != "words"
+        and not any(find_codec(each).searches_again(config) for each in describe_codecs(config))
     )
-    is_greedy = decoding.beam_size == 1 and not searches_again
-    return spells_all or (is_greedy and tokenizer.kind != "words")
 
 
 def _is_cpu(device: DeviceName) -> bool:

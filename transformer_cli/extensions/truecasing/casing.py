@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from transformer_cli.extensions.truecasing.lines import Casing, casing_of
@@ -134,10 +134,15 @@ class _Table:
     def __init__(self, words: str, language: str) -> None:
         self._language = language
         self._words = {_key(word, language): word for word in words.split(" ")}
-        self._capitals: Counter[str] = Counter()  # words with a capital, minus those without
+
+    @cached_property
+    def _capitals(self) -> Counter[str]:
+        """For each ending, the number of words with a capital minus those without."""
+        counts: Counter[str] = Counter()
         for key, word in self._words.items():
             for ending in _endings(key):
-                self._capitals[ending] += 1 if word[0].isupper() else -1
+                counts[ending] += 1 if word[0].isupper() else -1
+        return counts
 
     def find(self, word: str) -> str | None:
         """Return a word in its usual casing, or None if it is unknown."""
@@ -172,7 +177,7 @@ def _is_unusual(
         for (word, starts_sentence, _), known in zip(words, usual, strict=True)
     )
     if written == "title":
-        return others > (1 if is_sentence and len(words) > 3 else 2)
+        return others > (1 if is_sentence else 2)
     if written == "lower" and capital_first and words and words[0][1]:
         others += len(words) > 2
     return others > (written == "upper")

@@ -8,13 +8,14 @@ Casing = Literal["upper", "lower", "title"]
 """In capitals, without capitals, or with a capital in each word."""
 MIN_UPPER = 0.8
 """The smallest share of capitals among the letters of a line in capitals."""
-_FEWEST_WORDS = 2
+_FEWEST_WORDS = {"upper": 2, "lower": 2, "title": 4}
+"""Fewer words say nothing; a title may have a capital in each of its words."""
 
 
 def casing_of(line: str) -> Casing | None:
     """Return how the words of a line are written, or None if they are written in ordinary casing.
 
-    Verbatim parts, such as URLs, don't count, and one word says nothing.
+    Verbatim parts, such as URLs, don't count.
     """
     # The first words of most lines begin with both kinds of letter, and the rest is small.
     starts = [word[0] for word in line.split(None, 4)[:4]]
@@ -24,13 +25,16 @@ def casing_of(line: str) -> Casing | None:
     words = [word for word in words if word]
     letters = [letter for word in words for letter in word]
     capitals, small = sum(map(str.isupper, letters)), sum(map(str.islower, letters))
-    if len(words) < _FEWEST_WORDS or not capitals + small:
+    if not capitals + small:
         return None
+    written: Casing = "title"
     if not capitals:
-        return "lower"
-    if capitals >= MIN_UPPER * (capitals + small):
-        return "upper"
-    return None if any(word[0].islower() for word in words) else "title"
+        written = "lower"
+    elif capitals >= MIN_UPPER * (capitals + small):
+        written = "upper"
+    elif any(word[0].islower() for word in words):
+        return None
+    return written if len(words) >= _FEWEST_WORDS[written] else None
 
 
 def _is_small(line: str) -> bool:

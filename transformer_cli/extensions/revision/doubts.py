@@ -37,7 +37,13 @@ _SMOOTHING = 10  # characters; lets a word become a clause
 _DENSE = re.compile("[\u2e80-\ud7ff]")
 SECOND_BEAM = 8
 """The beam size of the second search, unless the first search has a wider beam."""
+MAX_SHARE = 1 / 16
+"""The share of the source tokens that may be searched for again, so that no text takes much longer
+than ordinary text, of which a few percent are doubtful."""
+_FEWEST_TOKENS = 512  # that may be searched for again, even if that is more than the share
 _SHOWN_LINES = 10
+UNLIKE = "unlike the training text, copied"
+"""The remark on a line that is its own translation because of ``Sparing``."""
 FIXED = "fixed by a second search"
 """The remark on a translation from the second search; any other remark is a doubt."""
 
@@ -156,20 +162,23 @@ class Doubts(Reviser):
         terms than the old one. If there is none, keep the old one. Samples are never replaced.
         """
         doubts = [
-            self.finder.find(line.text, best.text)
+            # A line without words, which is copied too, was not encoded.
+            UNLIKE if line.is_copied and line.source.ids else self.finder.find(line.text, best.text)
             for line, (best, *_) in zip(lines, found, strict=True)
         ]
-        places = [place for place, doubt in enumerate(doubts) if doubt]
-        again: Sequence[Sequence[Translation]] = [()] * len(places)
-        if places and not self.is_raw and translator.sampler is None:
+        again: dict[int, list[Translation]] = {}
+        if any(doubts) and not self.is_raw and translator.sampler is None:
+            places = _choose(lines, doubts)
             beam_size = max(SECOND_BEAM, translator.decoding.beam_size)
             others = tuple(each for each in translator.revisers if each is not self)
             wider = replace(translator.with_search(beam_size), revisers=others)
             quiet = type(watcher)(should_stop=watcher.should_stop)
-            again = wider.translate_encoded([lines[place] for place in places], beam_size, quiet)
+            second = wider.translate_encoded([lines[place] for place in places], beam_size, quiet)
+            again = dict(zip(places, second, strict=True))
         count_losses = translator.tokenizers.count_losses
         revised = list(found)
-        for place, candidates in zip(places, again, strict=True):
+        for place in (place for place, doubt in enumerate(doubts) if doubt):
+            candidates = again.get(place, [])
             src, (first, *rest) = lines[place].text, found[place]
             most = count_losses(src, first.text)
             for one in candidates:
@@ -186,6 +195,21 @@ class Doubts(Reviser):
     def notes(self) -> Notes:
         """Return notes about doubtful lines and about lost numbers and tabs."""
         return RevisionNotes(self.is_raw)
+
+
+def _choose(lines: Sequence[EncodedLine], doubts: Sequence[str]) -> list[int]:
+    """Return the places of doubtful lines, as many as can be searched for again in time.
+
+    A second search takes about ten times as long as the first one.
+    """
+    sizes = [sum(map(len, line.pieces)) for line in lines]
+    left = max(_FEWEST_TOKENS, MAX_SHARE * sum(sizes))
+    places = []
+    for place, doubt in enumerate(doubts):
+        if doubt and sizes[place] and sizes[place] <= left:
+            left -= sizes[place]
+            places.append(place)
+    return places
 
 
 _NO_NUMBER, _NO_TAB = "numbers of the source are missing", "tabs are lost"

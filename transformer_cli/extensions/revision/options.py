@@ -28,11 +28,11 @@ class RevisionOptions(ExtraOptions):
 
     def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
         """Return a translator that revises doubtful translations."""
-        from transformer_cli.extensions.revision import doubts
+        from transformer_cli.extensions.revision import doubts, unlike_training
 
-        reviser = doubts.Doubts(
-            doubts.DoubtFinder(translator.config.data.tgt_lang, doubts.may_copy(translator)),
-            is_raw=bool(given.marked("scores")),
-            falls_back=self.fallback is not None,
-        )
+        is_raw = bool(given.marked("scores"))
+        finder = doubts.DoubtFinder(translator.config.data.tgt_lang, doubts.may_copy(translator))
+        reviser = doubts.Doubts(finder, is_raw, falls_back=self.fallback is not None)
+        if not is_raw:
+            translator = translator.extended_by(unlike_training.Sparing)
         return replace(translator, revisers=(*translator.revisers, reviser))

@@ -85,6 +85,7 @@ OPTIONS = {
         "--batch-tokens",
         "--max-length",
         "--length-penalty",
+        "--no-repeat-ngram-size",
         "--device",
         "--precision",
         "--threads",

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from transformer_cli.config.decoding_schema import DecodingConfig
 from transformer_cli.config.schema import ModelConfig
-from transformer_cli.inference.engine import Hypothesis, SearchOptions
+from transformer_cli.inference.engine import Hypothesis, SearchOptions, repeats_itself
 from transformer_cli.inference.search import (
     _LOGITS_AT_A_TIME,
     _beam,
@@ -305,13 +305,33 @@ def test_log_probability_is_that_of_a_full_pass(beam_size: int) -> None:
     assert [each.log_probability for each in found] == pytest.approx(expected, rel=1e-5, abs=1e-5)
 
 
+# --- repetitions ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_no_sequence_is_written_twice_unless_the_source_has_one_twice(beam_size: int) -> None:
+    model = random_model()
+    with torch.no_grad():
+        model.output.bias[EOS] = -50.0  # write to the limit
+    src = torch.tensor([[5, 6, 7, 8, 9, 10, 11, 4, EOS], [5, 6, 7, 8, 5, 6, 7, 8, EOS]])
+    limits = torch.tensor([60, 60])
+    free = beam(beam_size)
+    narrow = DecodingConfig(beam_size=beam_size, no_repeat_ngram_size=4)
+    loops = [one.ids for one in best_of(model, src, limits, free)]
+    found = [one.ids for one in best_of(model, src, limits, replace(free, decoding=narrow))]
+    assert repeats_itself(loops[0], 4)
+    assert not repeats_itself(found[0], 4)
+    assert len(found[0]) == 60
+    assert found[1] == loops[1]
+
+
 # --- beam -----------------------------------------------------------------------------------------
 
 
 def test_a_beam_of_one_is_greedy() -> None:
     model = random_model()
     with torch.inference_mode():
-        narrow = _narrow_by(GREEDY, (), SRC.device)
+        narrow = _narrow_by(GREEDY, SRC, (), SRC.device)
         found = [best for best, *_ in _beam(model, SRC, LIMITS, GREEDY, narrow)]
     assert_equal(found, best_of(model, SRC, LIMITS, GREEDY))
 

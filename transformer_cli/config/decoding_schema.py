@@ -24,6 +24,12 @@ class DecodingConfig(Section):
     batch_tokens: Annotated[int, Field(gt=0, le=MOST_BATCH_TOKENS)] = setting(
         8192, "maximum batch size: source tokens, padding included, times beam size"
     )
+    no_repeat_ngram_size: Annotated[int | None, Field(ge=4, le=100)] = setting(
+        None,
+        "never write the same sequence of this many tokens twice, unless the source has one "
+        "twice; null: allow it",
+        option=("N", "Never write N tokens twice, unless the source does."),
+    )
     max_length_ratio: Annotated[float, Field(gt=0.0, le=100.0)] = setting(
         2.0, "maximum output length: this many times the source's tokens, plus 10"
     )

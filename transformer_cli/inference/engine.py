@@ -102,6 +102,12 @@ class SearchEngine(Protocol):
         """
 
 
+def repeats_itself(ids: Sequence[int], size: int) -> bool:
+    """Return whether ids have the same sequence of ``size`` tokens twice."""
+    sequences = [*zip(*(ids[start:] for start in range(size)), strict=False)]
+    return len(set(sequences)) < len(sequences)
+
+
 def describe_versions(*packages: str) -> dict[str, str]:
     """Return the versions of ``packages``, keyed by name, without those not installed."""
     from importlib.metadata import PackageNotFoundError, version  # the import takes 10 ms

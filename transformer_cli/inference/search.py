@@ -18,7 +18,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from transformer_cli.base.errors import is_out_of_memory
-from transformer_cli.inference.engine import Hypothesis, SearchOptions, describe_versions
+from transformer_cli.inference.engine import (
+    Hypothesis,
+    SearchOptions,
+    describe_versions,
+    repeats_itself,
+)
 from transformer_cli.model.device import empty_cache
 from transformer_cli.model.linear import autocast, pack_weights
 from transformer_cli.model.transformer import Transformer
@@ -122,7 +127,7 @@ def search(
     """
     device = next(model.parameters()).device
     src, max_lengths = src.to(device), max_lengths.to(device)
-    narrow = _narrow_by(options, places, device)
+    narrow = _narrow_by(options, src, places, device)
     if options.decoding.beam_size == 1:
         return [[one] for one in _greedy(model, src, max_lengths, options, narrow)]
     return _beam(model, src, max_lengths, options, narrow)
@@ -143,10 +148,14 @@ _GROUP = 64  # columns per group in top_k
 _LIVE_SHARE = 0.8
 
 
-def _narrow_by(options: SearchOptions, places: Sequence[int], device: torch.device) -> Narrow:
+def _narrow_by(
+    options: SearchOptions, src: Tensor, places: Sequence[int], device: torch.device
+) -> Narrow:
     """Return the function that forbids banned tokens and applies constraints to a batch."""
     banned = torch.tensor(options.banned_ids, dtype=torch.int64, device=device)
     constraints = [each.of_batch(places, device) for each in options.constraints]
+    if options.decoding.no_repeat_ngram_size is not None:
+        constraints.append(_forbid_repeats(src, options))
 
     def narrow(log_probabilities: Tensor, sentences: Tensor, written: Tensor) -> None:
         log_probabilities.index_fill_(1, banned, float("-inf"))
@@ -154,6 +163,23 @@ def _narrow_by(options: SearchOptions, places: Sequence[int], device: torch.devi
             constrain(log_probabilities, sentences, written)
 
     return narrow
+
+
+def _forbid_repeats(src: Int[Tensor, "batch src"], options: SearchOptions) -> Narrow:
+    """Return the function that applies ``no_repeat_ngram_size`` to a batch."""
+    size = options.decoding.no_repeat_ngram_size or 0
+    sources = (truncate_at_eos(ids, options.eos_id) for ids in src.tolist())
+    is_free = torch.tensor([repeats_itself(ids, size) for ids in sources], device=src.device)
+
+    def forbid(log_probabilities: Tensor, sentences: Tensor, written: Tensor) -> None:
+        if written.size(1) < size:
+            return
+        sequences = written.unfold(1, size, 1)
+        same = (sequences[:, :, :-1] == written[:, None, 1 - size :]).all(dim=2)
+        rows, starts = (same & ~is_free[sentences, None]).nonzero().unbind(dim=1)
+        log_probabilities[rows, sequences[rows, starts, -1]] = float("-inf")
+
+    return forbid
 
 
 def find_continuations(

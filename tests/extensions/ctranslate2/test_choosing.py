@@ -92,7 +92,7 @@ def test_each_setting_of_the_search_leads_to_the_engine_that_follows_it(
 ) -> None:
     config = Config(data=ToyData(kind="toy"), tokenizer=SUBWORDS, model=LEARNED)
     (tmp_path / "config.yaml").write_text(dump_config(config))
-    changed = {name: getattr(config.decoding, name) + 1}
+    changed = {name: (getattr(config.decoding, name) or 3) + 1}
     chosen = "ctranslate2" if engine._FOLLOWED.get(name) else "torch"
     assert (
         choose_engine(RunDirectory(tmp_path), ComputeOptions(device="cpu", search=changed))

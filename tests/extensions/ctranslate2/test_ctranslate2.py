@@ -26,7 +26,7 @@ from transformer_cli.extensions.ctranslate2.engine import SINUSOIDS, CTranslate2
 from transformer_cli.extensions.ctranslate2.exported_models import write_sums
 from transformer_cli.extensions.ctranslate2.spec import build_spec, write_model
 from transformer_cli.extensions.exchange.to_ctranslate2 import write_ctranslate2
-from transformer_cli.inference.engine import SearchOptions
+from transformer_cli.inference.engine import SearchOptions, repeats_itself
 from transformer_cli.inference.loading import ComputeOptions, load_torch_translator
 from transformer_cli.inference.search import TorchEngine, search
 from transformer_cli.inference.translator import TextTranslator, Watcher, ignore, never
@@ -294,6 +294,25 @@ def test_text_is_translated_alike(beam_size: int, end_bias: float, tmp_path: Pat
     if end_bias < 0:  # each stops at its own limit
         lengths = [len(output.split()) for output in outputs if output]
         assert lengths == [2 * len(line.split()) + 10 for line in LINES if line]
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_repetitions_are_forbidden_alike(beam_size: int, tmp_path: Path) -> None:
+    model = random_trained().model
+    favour(model, EOS_ID, -100.0)
+    favour(model, BANNED, -100.0)
+    lines = [*LINES, "5 6 7 8 5 6 7 8", "5 6 7 8 9 5 6 7"]
+    searches = (each.with_search(beam_size) for each in both(tmp_path / "exported", model))
+    ours, theirs = (each.with_search(no_repeat_ngram_size=4) for each in searches)
+    outputs = theirs.translate(lines)
+    if beam_size == 1:
+        assert outputs == ours.translate(lines)
+    free = replace(theirs, decoding=DecodingConfig(beam_size=beam_size)).translate(lines)
+    assert outputs[-2] == free[-2]
+    for line, output in zip(lines, outputs, strict=True):
+        ids = list(map(int, output.split()))
+        assert not repeats_itself(ids, 4) or repeats_itself([*map(int, line.split())], 4)
+    assert outputs != free
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])

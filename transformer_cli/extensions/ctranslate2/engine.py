@@ -20,7 +20,12 @@ from transformer_cli.base.workers import count_cores
 from transformer_cli.config.choices import MOST_THREADS, SearchPrecisionName
 from transformer_cli.config.decoding_schema import DecodingConfig
 from transformer_cli.config.schema import ModelConfig
-from transformer_cli.inference.engine import Hypothesis, SearchOptions, describe_versions
+from transformer_cli.inference.engine import (
+    Hypothesis,
+    SearchOptions,
+    describe_versions,
+    repeats_itself,
+)
 from transformer_cli.inference.translation import Translation
 from transformer_cli.inference.translator import NOBODY, TextTranslator, Watcher
 from transformer_cli.text.protocol import EOS_ID, UNK_ID, Tokenizers
@@ -41,6 +46,7 @@ _FOLLOWED = {
     "beam_size": True,
     "length_penalty": True,
     "batch_tokens": True,
+    "no_repeat_ngram_size": False,  # in a beam, what is forbidden changes the scores of the rest
     "max_length_ratio": True,
 }
 """Maps supported search settings to whether they have exactly the same effect as in torch."""
@@ -148,19 +154,24 @@ class CTranslate2Engine:
         # int8, padding affects rounding.
         is_greedy = options.decoding.beam_size == 1 and not options.with_scores
         mixed = is_greedy and self.translator.compute_type == "float32"
-        batches = _cut_batches([len(ids) for ids in sources], limits, max_tokens, mixed)
+        size = options.decoding.no_repeat_ngram_size
+        sizes = [0 if size is None or repeats_itself(ids, size) else size for ids in sources]
+        batches = _cut_batches([len(ids) for ids in sources], limits, max_tokens, mixed, sizes)
         with self._starting:  # batches of a later search come after those of this one
             for limit, batch in batches:
                 if should_stop():
                     break
-                waiting.append((batch, self._start([sources[n] for n in batch], limit, options)))
+                alike = [sources[n] for n in batch]
+                waiting.append((batch, self._start(alike, limit, options, sizes[batch[0]])))
                 if len(waiting) > _AHEAD * self.translator.num_translators:
                     finish_first()
         while waiting:
             finish_first()
         return outputs
 
-    def _start(self, sources: list[list[int]], limit: int, options: SearchOptions) -> Any:
+    def _start(
+        self, sources: list[list[int]], limit: int, options: SearchOptions, no_repeat: int
+    ) -> Any:
         banned = [[self.tgt_names[number]] for number in options.banned_ids if number != UNK_ID]
         return self.translator.translate_batch(
             # CTranslate2 adds EOS.
@@ -176,6 +187,7 @@ class CTranslate2Engine:
             max_input_length=0,
             max_decoding_length=limit,
             min_decoding_length=0,
+            no_repeat_ngram_size=no_repeat,
         )
 
     def _read_hypotheses(self, result: Any, limit: int) -> list[Hypothesis]:
@@ -218,15 +230,25 @@ def find_unsupported(decoding: DecodingConfig, as_torch: bool = False) -> list[s
 
 
 def _cut_batches(
-    lengths: Sequence[int], limits: Sequence[int], max_tokens: int, mixed: bool
+    lengths: Sequence[int],
+    limits: Sequence[int],
+    max_tokens: int,
+    mixed: bool,
+    no_repeat: Sequence[int],
 ) -> Iterator[tuple[int, list[int]]]:
     """Yield batches as (output limit, indices of the sources), the longest sources first.
 
-    The limit is the largest of the sources' ``limits``, which are equal unless ``mixed`` is true.
+    All sources of a batch have the same ``no_repeat``. The limit is the largest of the sources'
+    ``limits``, which are equal unless ``mixed`` is true.
     """
-    order = sorted(filter(lengths.__getitem__, range(len(lengths))), key=lengths.__getitem__)
-    group_of = (lambda _: 0) if mixed else limits.__getitem__
-    for _, group in groupby(reversed(order), group_of):
+    order = sorted(
+        filter(lengths.__getitem__, range(len(lengths))),
+        key=lambda place: (no_repeat[place], lengths[place]),
+    )
+    groups = groupby(
+        reversed(order), lambda place: (no_repeat[place], 0 if mixed else limits[place])
+    )
+    for _, group in groups:
         alike = iter(group)
         for longest in alike:
             rows = max(1, max_tokens // lengths[longest])

@@ -44,7 +44,13 @@ _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 # EOS, their slopes are equal.
 _TYPICAL_LENGTH = 15
 PENALTY_SLOPE = _TYPICAL_LENGTH / (5 + _TYPICAL_LENGTH)
-NOT_SHARED = {"beam_size", "length_penalty", "batch_tokens", "max_length_ratio"}
+NOT_SHARED = {
+    "beam_size",
+    "length_penalty",
+    "batch_tokens",
+    "no_repeat_ngram_size",
+    "max_length_ratio",
+}
 """Search settings that transformers lacks or defines differently; all others have the same keys."""
 _OPUS_NAME = re.compile(r"opus-mt-(?:.+-)?([a-z]{2,3})-([a-z]{2,3})")
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 from prepared_text import prepared
 
+from transformer_cli.extensions.corpora.tagged_line import TaggedLine
 from transformer_cli.extensions.truecasing import casing, kind
 from transformer_cli.extensions.truecasing.casing import learn_casing, restore, to_lower, to_upper
 from transformer_cli.extensions.truecasing.lines import casing_of
@@ -135,6 +136,14 @@ def test_a_run_restores_lines_and_writes_capitals(tmp_path: Path) -> None:
     revised = capitalizer.revise(None, encoded, found, None, None)
     assert [best.text for (best,) in revised] == ["The <b>street</b>.", "THE <b>STREET</b>."]
     assert load_tokenizers(run.tokenizer).encode_source(line.upper()).ids == ordinary.ids
+
+
+def test_a_restored_line_keeps_its_tag(tmp_path: Path) -> None:
+    tokenizers = prepared(RunDirectory(tmp_path / "run"), PAIRS, PAIRS)[1].tokenizers
+    source = tokenizers.encode_source(TaggedLine(LINES[0].upper(), "news")).line
+    assert source == LINES[0]
+    assert isinstance(source, TaggedLine)
+    assert source.tag == "news"
 
 
 @pytest.mark.parametrize("setting", [{"truecase": False}, {"lowercase": True}])

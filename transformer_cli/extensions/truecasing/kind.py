@@ -67,7 +67,13 @@ class _Truecasing(Tokenizers):
         if kind is not None:
             from transformer_cli.extensions.truecasing.casing import restore
 
-            line = restore(line, kind, self.record)
+            restored = restore(line, kind, self.record)
+            if restored is not line:
+                # A line may have attributes, e.g. a tag.
+                made = str.__new__(type(line), restored)
+                for name, value in getattr(line, "__dict__", {}).items():
+                    setattr(made, name, value)
+                line = made
         return super().encode_source(line)
 
     @property

@@ -166,8 +166,6 @@ def main() -> NoReturn:
     if "OMP_WAIT_POLICY" not in os.environ:
         # libgomp reads it once, when torch is loaded.
         os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
-    # Otherwise pydantic searches all installed packages for plugins before its first model.
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     leave_out_working_directory()
     use_utf8()
     for number in stop_signals():

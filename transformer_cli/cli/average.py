@@ -38,7 +38,6 @@ def average(
     """
     opened = directory.RunDirectory(run)
     opened.load_config()  # raises an error if this is not a run
-    opened.check_not_exported()
     with directory.lock_run(opened):
         path, averaged = average_run(opened, last)
     say(f"{path}: the average of {', '.join(each.name for each in averaged)}")

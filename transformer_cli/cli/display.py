@@ -24,17 +24,12 @@ def print_error(message: str, others: Sequence[str] = ()) -> None:
     """Write an error to stderr: a line for ``message``, then a line for each of ``others``."""
     with suppress(OSError):  # nobody reads it, but the exit code shows the error
         for line in (message, *others):
-            shown = printable(_name_options(" ".join(line.split())))
-            print(f"transformer-cli: error: {shown}", file=sys.stderr)
+            named = _PARAMETER.sub(_name_option, " ".join(line.split()))
+            print(f"transformer-cli: error: {printable(named)}", file=sys.stderr)
 
 
-def _name_options(message: str) -> str:
-    """Return an error message that names options instead of Python parameters."""
-
-    def name(found: re.Match[str]) -> str:
-        return f"--{found[1].replace('_', '-')}" if found[1] else found[0]
-
-    return _PARAMETER.sub(name, message)
+def _name_option(found: re.Match[str]) -> str:
+    return f"--{found[1].replace('_', '-')}" if found[1] else found[0]
 
 
 def plus_minus(value: float | None) -> str:

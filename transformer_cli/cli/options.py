@@ -61,7 +61,7 @@ Threads = Annotated[
 
 @dataclass(frozen=True)
 class HardwareOptions(CommandOptions):
-    """The options for device, precision and CPU threads, for commands that translate."""
+    """The options for device, precision and CPU threads."""
 
     heading = "Hardware"
     device: Device = "auto"
@@ -97,11 +97,8 @@ def check_output(
 ) -> None:
     """Check, before long work, that ``path``, which was given with ``option``, can be written.
 
-    Args:
-        path: where to write.
-        option: the name of the option, for messages.
-        inputs: pairs of an option and the file that it reads; ``path`` must not be such a file.
-        runs: directories of runs and exported models that the command reads.
+    ``inputs`` has pairs of an option and the file that it reads; ``path`` must not be such a file.
+    ``runs`` has the directories of runs and exported models that the command reads.
     """
     if str(path) == "-":
         raise UsageError(f"{option} needs the name of a file")
@@ -120,11 +117,6 @@ def check_output(
         return
     if not os.access(path.resolve().parent, os.W_OK):
         raise UsageError(f"{option} {path}: its directory is not writable; give another directory")
-
-
-def run_directory(config: Path, run_dir: Path | None) -> Path:
-    """Return ``run_dir`` or, if it is None, runs/NAME for a config NAME.yaml."""
-    return run_dir or Path("runs") / config.stem
 
 
 # --- train ----------------------------------------------------------------------------------------
@@ -148,13 +140,11 @@ class RunOptions(CommandOptions):
 
 
 @dataclass(frozen=True)
-class TrainOptions(RunOptions):
+class TrainOptions(HardwareOptions, RunOptions):
     """All options of ``train``: config, run directory and hardware."""
 
     heading = "Hardware"
-    device: Device = "auto"
     precision: TrainingPrecision = "auto"
-    threads: Threads = None
 
     def concerns_extensions(self) -> bool:
         """Return whether no config was given, because only extensions can train without one."""

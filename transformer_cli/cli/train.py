@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -14,7 +15,6 @@ from transformer_cli.base.messages import bar, duration, log
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.base.ranks import find_ranks
 from transformer_cli.base.registry import entries
-from transformer_cli.cli import options
 from transformer_cli.cli.declaring import declared_by
 from transformer_cli.cli.display import align_columns, say
 from transformer_cli.cli.options import TrainExtra, TrainOptions
@@ -68,7 +68,8 @@ def _train(given: TrainOptions) -> str:
     request = make_request(given)
     with _open_training(request, given) as planned:
         if given.dry_run:
-            return _preview(planned)
+            planned.trainer.step = planned.state.step if planned.state else 0
+            return "\n".join(align_columns(summary.summarize_training(planned), left=2))
         session, stopped_by = _run(planned)
     if stopped_by is not None:
         same = "the same command" + " without --overwrite" * given.overwrite
@@ -81,7 +82,7 @@ def make_request(given: TrainOptions) -> "preparation.TrainRequest":
     """Run all checks that do not need torch; return the config, run and options to train with."""
     if given.config is None:
         raise UsageError("CONFIG: missing; give a config file")
-    run = directory.RunDirectory(options.run_directory(given.config, given.run_dir))
+    run = directory.RunDirectory(given.run_dir or Path("runs", given.config.stem))
     ranks = find_ranks()
     config = yaml.load_config(given.config, given.set_ or [])
     kinds.check_has_text(config.data, given.config)
@@ -134,12 +135,6 @@ def _open_training(
         trainer = preparation.build_trainer(config, data, run, device, dtype, ranks)
         validator = evaluations.build_validator(config, data, trainer, metrics, select)
         yield summary.PlannedTraining(request, data, trainer, validator, observers, previous, state)
-
-
-def _preview(planned: "summary.PlannedTraining") -> str:
-    """Return the summary of a training, without training."""
-    planned.trainer.step = planned.state.step if planned.state else 0
-    return "\n".join(align_columns(summary.summarize_training(planned), left=2))
 
 
 def _run(planned: "summary.PlannedTraining") -> "tuple[sessions.Session, int | None]":

@@ -36,15 +36,7 @@ def vocab(given: VocabOptions) -> None:
       transformer-cli vocab configs/toy.yaml
     """
     given.check_extras()
-    request = make_request(
-        TrainOptions(
-            config=given.config,
-            run_dir=given.run_dir,
-            set_=given.set_,
-            overwrite=given.overwrite,
-            extras=given.extras,
-        )
-    )
+    request = make_request(TrainOptions(**vars(given)))  # train has all of these options too
     with preparation.open_data(request, SINGLE_PROCESS) as data:
         blank_train, blank_val = data.texts.train.stats.blank, data.texts.blank_in_val
     rows = summary.summarize_sides(request.config, data)

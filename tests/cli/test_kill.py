@@ -5,7 +5,7 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,19 +21,19 @@ pytestmark = pytest.mark.posix
 
 def half_a_line(call: int) -> None:
     """Kill the process in the middle of writing the n-th record."""
-    from transformer_cli.runs.metrics_log import MetricsLog
+    from transformer_cli.runs import metrics_log
 
-    append = MetricsLog.append
+    append = metrics_log.append_record
     calls = iter(range(1, 1000))
 
-    def cut_short(log: MetricsLog, record: dict[str, Any]) -> None:
+    def cut_short(path: Path, record: Mapping[str, Any]) -> None:
         if next(calls) == call:
-            with log.path.open("a") as file:
+            with path.open("a") as file:
                 file.write(json.dumps(record)[:40])
             os.kill(os.getpid(), signal.SIGKILL)
-        append(log, record)
+        append(path, record)
 
-    MetricsLog.append = cut_short  # type: ignore[method-assign, assignment]
+    metrics_log.append_record = cut_short
 
 
 def at_rename(names: str, after: bool) -> None:

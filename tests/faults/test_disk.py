@@ -23,7 +23,7 @@ from installed import has_command
 from transformer_cli.base.files import sha256
 
 FILLER = "filler"
-METRICS = "transformer_cli.runs.metrics_log:MetricsLog"
+METRICS = "transformer_cli.runs.metrics_log"
 SAFETENSORS, CHECKPOINT = "safetensors.torch", "transformer_cli.runs.checkpoint"
 
 
@@ -90,7 +90,7 @@ MOMENTS = {
     "the settings": Moment("transformer_cli.runs.initialize", "write_text", 1, "config.yaml"),
     "the tokenizer": Moment("transformer_cli.text.tokenizer", "learn_tokenizers", 1, "tokenizer"),
     "the encoded text": Moment("transformer_cli.data.store", "pack_page", 1, "encoded"),
-    "a record": Moment(METRICS, "append", 1, "metrics.jsonl"),
+    "a record": Moment(METRICS, "append_record", 1, "metrics.jsonl"),
     "how a step was judged": Moment(
         CHECKPOINT, "write_record", 5, "checkpoints/step-00000020", (10, 20)
     ),

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.posix
 # Each moment belongs to step 40, a step that is validated and saved.
 MOMENTS = {
     "in a validation": ("transformer_cli.evaluation.scoring", "evaluate", 2),
-    "before a record": ("transformer_cli.runs.metrics_log:MetricsLog", "append", 3),
+    "before a record": ("transformer_cli.runs.metrics_log", "append_record", 3),
     "before a checkpoint's weights": ("safetensors.torch", "save_file", 7),
     "before a checkpoint's moments": ("safetensors.torch", "save_file", 8),
     "before old checkpoints are deleted": (

@@ -6,7 +6,6 @@ import os
 import platform
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,23 +23,16 @@ _MAX_BYTES = 1 << 26  # records of ten million steps; in memory, each takes seve
 _MAX_LINE_BYTES = 1 << 20
 
 
-@dataclass(frozen=True)
-class MetricsLog:
-    """A writer that appends records, JSON objects of one line, to a run's metrics.jsonl."""
+def begin_log(path: Path, last_step: int, is_validated: bool = True) -> None:
+    """Create metrics.jsonl, or drop records after ``last_step``, and its unfinished validation."""
+    last = (last_step, "validation" if is_validated else "train")  # "validation" is last
+    kept = [each for each in read_records(path) if (each["step"], each["kind"]) <= last]
+    write_text(path, "".join(f"{json.dumps(record)}\n" for record in kept))
 
-    path: Path
 
-    @classmethod
-    def open(cls, path: Path, last_step: int, is_validated: bool = True) -> "MetricsLog":
-        """Open the file; drop records after ``last_step``, and its unfinished validation."""
-        last = (last_step, "validation" if is_validated else "train")  # "validation" is last
-        kept = [each for each in read_records(path) if (each["step"], each["kind"]) <= last]
-        write_text(path, "".join(f"{json.dumps(record)}\n" for record in kept))
-        return cls(path)
-
-    def append(self, record: Mapping[str, Any]) -> None:
-        """Write one record; see ``append_to_log``."""
-        append_to_log(self.path, f"{json.dumps(record)}\n".encode())
+def append_record(path: Path, record: Mapping[str, Any]) -> None:
+    """Append a record to metrics.jsonl as a line of JSON; see ``append_to_log``."""
+    append_to_log(path, f"{json.dumps(record)}\n".encode())
 
 
 def append_to_log(path: Path, data: bytes) -> None:

@@ -125,13 +125,10 @@ class Session:
         self.stopped = False  # whether the session ended because a rank was asked to stop
         self._tokenizer = tokenizer_fingerprint
         self._ranks = trainer.ranks
-        self._show_record: Callable[[metrics_log.Record], object] = lambda record: None
         self._resume()
         if self._ranks.is_main:
             # The log may already have the record of an interrupted validation.
-            self._metrics = metrics_log.MetricsLog.open(
-                run.metrics, trainer.step, not self.state.unvalidated
-            )
+            metrics_log.begin_log(run.metrics, trainer.step, not self.state.unvalidated)
 
     @property
     def is_finished(self) -> bool:
@@ -268,7 +265,7 @@ class Session:
         place = {"kind": kind, "step": self.trainer.step, "epoch": self.trainer.epoch}
         record = {**place, **values, "seconds": round(self._seconds, 3)}
         if self._ranks.is_main:
-            self._metrics.append(record)
+            metrics_log.append_record(self.run.metrics, record)
             self._notify("on_record", record)
         if kind != metrics_log.SESSION_KIND:
             self._show_record(record)

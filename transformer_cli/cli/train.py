@@ -139,20 +139,20 @@ def _open_training(
 
 def _run(planned: "summary.PlannedTraining") -> "tuple[sessions.Session, int | None]":
     """Train until the end or a stop signal; return the session and the signal, if any."""
-    run, trainer = planned.run, planned.trainer
+    config, run, trainer = planned.request.config, planned.request.run, planned.trainer
     fingerprint = tokenizer.fingerprint(run.tokenizer)
     session = sessions.Session(
-        planned.config, run, trainer, fingerprint, planned.validator, planned.observers
+        config, run, trainer, fingerprint, planned.validator, planned.observers
     )
     if trainer.ranks.is_main:
-        initialize.record_settings(run, planned.config, session.is_finished)
+        initialize.record_settings(run, config, session.is_finished)
     # By now, damaged checkpoints are set aside, so the state may be older.
     planned = replace(planned, state=session.state)
     for line in align_columns(summary.summarize_training(planned), left=2):
         log(line)
     with stop_requests(STOPPING) as requested:
         if session.is_finished:
-            why = session.state.describe_early_end(session.config.training)
+            why = session.state.describe_early_end(config.training)
             log(f"nothing left to train: {trainer.step} steps are done{why}")
         elif trainer.step:
             log(f"resuming from step {trainer.step}")

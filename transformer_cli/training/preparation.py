@@ -140,7 +140,6 @@ def _open_trial(request: TrainRequest) -> Iterator[RunDirectory]:
     with tempfile.TemporaryDirectory(prefix="transformer-cli-") as temporary:
         trial = RunDirectory(Path(temporary))
         if run.config.is_file() and not request.overwrite:
-            initialize.check_resumable(run, config)
             trial.checkpoints = run.checkpoints
             if not initialize.is_data_outdated(run, config):
                 for data in filter(Path.is_dir, (run.corpus, run.tokenizer, run.encoded)):

@@ -10,7 +10,6 @@ from transformer_cli.config.differences import Difference, differences
 from transformer_cli.config.schema import Config
 from transformer_cli.model.transformer import count_parameters
 from transformer_cli.runs.checkpoint import TrainingState
-from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.metrics_log import describe_environment, last_session
 from transformer_cli.text.protocol import UNK_ID
 from transformer_cli.training.preparation import PreparedData, TrainRequest
@@ -32,20 +31,10 @@ class PlannedTraining:
     previous: Config | None  # the earlier settings of a resumed run
     state: TrainingState | None  # the state that a resumed run starts from
 
-    @property
-    def config(self) -> Config:
-        """The settings to train with."""
-        return self.request.config
-
-    @property
-    def run(self) -> RunDirectory:
-        """The directory of the run."""
-        return self.request.run
-
 
 def summarize_training(planned: PlannedTraining) -> Iterator[Row]:
     """Yield rows of the summary, which ends with those of observers and the run directory."""
-    config, trainer = planned.config, planned.trainer
+    config, trainer = planned.request.config, planned.trainer
     yield from _summarize_data(planned)
     yield from _summarize_model(config, planned.data, trainer)
     yield _describe_device(trainer)
@@ -53,12 +42,12 @@ def summarize_training(planned: PlannedTraining) -> Iterator[Row]:
         yield from _list_changes(planned, planned.previous)
     for observer in planned.observers:
         yield from observer.rows(planned)
-    yield "run", str(planned.run.path)
+    yield "run", str(planned.request.run.path)
 
 
 def _summarize_data(planned: PlannedTraining) -> Iterator[Row]:
     data, num_unscored = planned.data, planned.validator.num_unscored
-    texts, max_length = data.texts, planned.config.training.max_length
+    texts, max_length = data.texts, planned.request.config.training.max_length
     num_pairs, blank = data.pairs.num_pairs, texts.train.stats.blank
     yield (
         "text",
@@ -110,9 +99,9 @@ def _describe_device(trainer: Trainer) -> Row:
 
 def _list_changes(planned: PlannedTraining, previous: Config) -> Iterator[Row]:
     """Yield the changes to settings and environment since the run was last trained."""
-    trainer, changed = planned.trainer, differences(previous, planned.config)
+    trainer, changed = planned.trainer, differences(previous, planned.request.config)
     if 0 < trainer.step < trainer.total_steps:
-        before = last_session(planned.run.metrics)
+        before = last_session(planned.request.run.metrics)
         now = describe_environment(trainer.device, trainer.precision, trainer.ranks.size)
         names = [name for name in now if before and before.get(name) != now[name]]
         changed += [Difference(name, before.get(name), now[name]) for name in names]

@@ -45,7 +45,7 @@ class Preview(Observer):
         There is also none if training would take hardly longer than the forecast, unless this is
         a dry run.
         """
-        trainer, config, previous = planned.trainer, planned.config, planned.previous
+        trainer, config, previous = planned.trainer, planned.request.config, planned.previous
         if previous is not None and previous.training != config.training:
             step, steps_per_epoch = trainer.step, trainer.steps_per_epoch
             if jump := rate_jump.describe_jump(previous, config, step, steps_per_epoch):

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from transformer_cli.config.differences import Difference, differences, differing_settings
+from transformer_cli.config.differences import Difference, differences, iter_differing
 from transformer_cli.config.schema import Config
 
 
@@ -64,22 +64,23 @@ def test_only_what_is_not_the_same_in_all_is_listed_with_a_value_for_each() -> N
         _config(model={"d_model": 64}),
         _config(model={"d_model": 64}, training={"patience": 3}),
     ]
-    assert differing_settings(configs) == {
-        "model.d_model": [256, 64, 64],
-        "training.patience": [None, None, 3],
-    }
+    assert list(iter_differing(configs)) == [
+        (("model", "d_model"), [256, 64, 64]),
+        (("training", "patience"), [None, None, 3]),
+    ]
 
 
 def test_sections_that_some_have_are_told_leaf_by_leaf() -> None:
     noam = _config(training={"schedule": {"kind": "noam", "factor": 2.0, "warmup": 400}})
     cosine = _config(training={"schedule": {"kind": "cosine", "peak": 1e-3, "warmup": 400}})
-    assert differing_settings([noam, cosine, noam]) == {
-        "training.schedule.kind": ["noam", "cosine", "noam"],
-        "training.schedule.factor": [2.0, None, 2.0],
-        "training.schedule.peak": [None, 1e-3, None],
-    }
+    schedule = ("training", "schedule")
+    assert list(iter_differing([noam, cosine, noam])) == [
+        ((*schedule, "kind"), ["noam", "cosine", "noam"]),
+        ((*schedule, "factor"), [2.0, None, 2.0]),
+        ((*schedule, "peak"), [None, 1e-3, None]),
+    ]
 
 
 def test_nothing_differs_from_itself() -> None:
-    assert differing_settings([_config(seed=5)] * 3) == {}
-    assert differing_settings([_config()]) == {}
+    assert not list(iter_differing([_config(seed=5)] * 3))
+    assert not list(iter_differing([_config()]))

@@ -33,7 +33,7 @@ def as_yaml(value: object) -> str:
 def differences(old: Config, new: Config) -> list[Difference]:
     """Return the settings that differ between two configs, in the order of the schema."""
     found = []
-    for keys, values in _differing([old, new]):
+    for keys, values in iter_differing([old, new]):
         facts = {*_facts(old, keys), *_facts(new, keys)}
         before, now = values
         marks = "may_change" in facts, "may_differ" in facts
@@ -41,16 +41,11 @@ def differences(old: Config, new: Config) -> list[Difference]:
     return found
 
 
-def differing_settings(configs: Sequence[Config]) -> dict[str, list[object]]:
-    """Return the values of the settings that are not the same in all configs.
+def iter_differing(configs: Sequence[Config]) -> Iterator[tuple[Keys, list[object]]]:
+    """Yield the path of each setting that is not the same in all configs, in the schema's order.
 
-    Map each dotted key, in the schema's order, to a list with the value in each config, or None
-    if a config has no such key.
+    With it comes a list of the value in each config, or None if a config has no such key.
     """
-    return {join_keys(keys): values for keys, values in _differing(configs)}
-
-
-def _differing(configs: Sequence[Config]) -> Iterator[tuple[Keys, list[object]]]:
     records = [config.model_dump(mode="json") for config in configs]
     # A record lacks an extension's key if it has its default value.
     for place, section in (each for config in configs for each in config):

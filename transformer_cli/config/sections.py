@@ -188,11 +188,6 @@ def find_owners(section: Section) -> set[str]:
     return owners
 
 
-def list_added(section: type[Section]) -> list[str]:
-    """Return the keys that extensions add to a section."""
-    return [key for key in extend_fully(section).model_fields if key not in section.model_fields]
-
-
 def extend_fully(section: type[Section]) -> type[Section]:
     """Return a section's class with all keys that extensions add."""
     entries = registry.entries(f"{section.place} settings").values()
@@ -259,11 +254,6 @@ class Kinds:
         sections = (self.find(name) for name in self.names())
         schemas = [extend_fully(each).__pydantic_core_schema__ for each in sections if each]
         return {"oneOf": [handler(schema) for schema in schemas]}
-
-
-def expected(what: str) -> PydanticCustomError:
-    """Return the error for a wrong value; ``what`` says what is expected, e.g. 'a number'."""
-    return PydanticCustomError("expected", "expected {what}", {"what": what})
 
 
 def _read_path(value: object, as_path: Callable[[object], Path]) -> Path:

@@ -14,7 +14,7 @@ from transformer_cli.base import registry
 from transformer_cli.base.errors import ConfigError, find_similar
 from transformer_cli.config import setting_tree as tree
 from transformer_cli.config.schema import Config
-from transformer_cli.config.sections import Kinds, Section, extend_fully, kind_of, list_added
+from transformer_cli.config.sections import Kinds, Section, extend_fully, kind_of
 
 S = TypeVar("S", bound=Section)
 
@@ -104,7 +104,7 @@ def _explain(schema: type[Section], error: ErrorDetails, values: Any) -> tuple[t
 
 def _explain_unknown(section: type[Section], keys: tree.Keys, is_config: bool) -> str:
     name = str(keys[-1])
-    allowed = [*section.model_fields, *list_added(section)]
+    allowed = list(extend_fully(section).model_fields)
     if section is Config:
         allowed.insert(0, tree.BASE)
     place = tree.join_keys(keys[:-1])

@@ -23,12 +23,16 @@ from transformer_cli.config.sections import (
     CountOrZero,
     FilePath,
     Section,
-    expected,
-    list_added,
+    extend_fully,
     setting,
 )
 from transformer_cli.config.setting_tree import describe_value
 from transformer_cli.extensions.checks.rules import FILTER_NAMES, FilterSettings
+
+
+def _expected(what: str) -> PydanticCustomError:
+    """Return the error for a wrong value; ``what`` says what is expected, e.g. 'a number'."""
+    return PydanticCustomError("expected", "expected {what}", {"what": what})
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,7 @@ class Matching:
     def _check(self, value: str) -> str:
         if re.fullmatch(self.pattern, value):
             return value
-        raise expected(self.words)
+        raise _expected(self.words)
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
@@ -87,7 +91,7 @@ else:
 def _read_column(value: object) -> object:
     if isinstance(value, str) or (type(value) is int and value >= 1):
         return value
-    raise expected("the number of a column, from 1, or its name")
+    raise _expected("the number of a column, from 1, or its name")
 
 
 # A union would report an error for each of its types.
@@ -355,7 +359,7 @@ def find_more(data: DataSection) -> list[SourceConfig]:
 
 def may_have_more(data: DataSection) -> bool:
     """Return whether data of this kind accepts additional training pairs."""
-    return "more" in list_added(type(data)) or isinstance(data, MoreSettings)
+    return "more" in extend_fully(type(data)).model_fields
 
 
 def find_replay(data: DataSection) -> Replay | None:

@@ -16,7 +16,7 @@ from transformer_cli.cli.display import align_columns, plus_minus, say
 from transformer_cli.config.choices import METRICS
 
 with lazy_imports():
-    from transformer_cli.config import differences
+    from transformer_cli.config import differences, setting_tree
     from transformer_cli.data import corpus
     from transformer_cli.evaluation import best_checkpoint, scores
     from transformer_cli.extensions.checks import seen_pairs
@@ -143,7 +143,9 @@ def _compare_on(
         entry["seen"] = of_group.report()
     rest = sorted(set(range(len(text))).intersection(*(of_group.rest for of_group in seen)))
     is_part = 0 < len(rest) < len(text)
-    settings = differences.differing_settings([group.runs[0].config for group in compared])
+    configs = [group.runs[0].config for group in compared]
+    differing = differences.iter_differing(configs)
+    settings = {setting_tree.join_keys(keys): values for keys, values in differing}
     if kind == "groups":
         settings.pop("seed", None)
     return {

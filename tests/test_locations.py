@@ -22,7 +22,7 @@ from transformer_cli.base.locations import (
     text_path,
     versions,
 )
-from transformer_cli.base.text_files import is_plain, open_text
+from transformer_cli.base.text_files import open_text
 from transformer_cli.data.corpus import mtime_key_of
 
 
@@ -72,7 +72,6 @@ def test_a_registered_location_stands_for_files(
     assert find_files(text_path("fake://a/*")) == (path, path.with_name("2.txt"))
     assert is_here(path)
     assert not is_local(path)
-    assert not is_plain(path)
 
 
 @pytest.mark.usefixtures("fake")

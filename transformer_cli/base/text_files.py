@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Protocol, TextIO, cast
 
 from transformer_cli.base import registry
 from transformer_cli.base.errors import CorpusError, MissingExtraError, MissingTextError
-from transformer_cli.base.locations import SpecialFileError, is_local, locate
+from transformer_cli.base.locations import SpecialFileError, locate
 from transformer_cli.base.writing import whole_file
 
 _CHUNK_BYTES = 1 << 17
@@ -69,11 +69,6 @@ def find_compressed_ending(data: bytes) -> str | None:
         if (magic := entry.facts.get("magic")) and data.startswith(magic):
             return str(entry.facts.get("ending") or entry.facts["inside"])
     return None
-
-
-def is_plain(path: Path) -> bool:
-    """Return whether a path leads to an uncompressed file on this machine."""
-    return not is_compressed(path) and is_local(path)
 
 
 # --- reading --------------------------------------------------------------------------------------

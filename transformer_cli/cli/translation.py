@@ -17,10 +17,10 @@ from transformer_cli.base.errors import (
     TransformerCliError,
     UsageError,
 )
-from transformer_cli.base.locations import open_regular
+from transformer_cli.base.locations import is_local, open_regular
 from transformer_cli.base.messages import bar, log, warn
 from transformer_cli.base.pipes import PolledReader, poll
-from transformer_cli.base.text_files import is_compressed, is_plain, open_text, text_writer
+from transformer_cli.base.text_files import is_compressed, open_text, text_writer
 from transformer_cli.cli.options import prefix_errors
 from transformer_cli.cli.process import discard_output
 from transformer_cli.cli.translate import TranslateOptions
@@ -251,7 +251,8 @@ def _describing_rest(output: Output) -> Iterator[None]:
 def count_lines(options: TranslateOptions) -> int | None:
     """Return how many lines the input has, or None if counting is impossible or too slow."""
     path = options.input_
-    if not (options.reads_file and is_plain(path)) or path.stat().st_size > _COUNTED_BYTES:
+    is_plain = options.reads_file and not is_compressed(path) and is_local(path)
+    if not is_plain or path.stat().st_size > _COUNTED_BYTES:
         return None
     with open_regular(path) as file:
         count, end = 0, b"\n"

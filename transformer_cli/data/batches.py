@@ -73,11 +73,6 @@ class Batch:
         return Batch(ids, (len(src), src.size(1), tgt_out.size(1)), tgt_tokens)
 
 
-def _count_ids(shape: tuple[int, int, int]) -> int:
-    rows, src_length, tgt_length = shape
-    return rows * (src_length + 2 * tgt_length)
-
-
 def _split_sides(ids: Ids, shape: tuple[int, int, int]) -> tuple[Ids, Ids, Ids]:
     """Return the rows of source, decoder input and labels, as views of a batch's buffer ``ids``."""
     rows, src_length, tgt_length = shape
@@ -91,8 +86,9 @@ def collate(pairs: EncodedText) -> Batch:
     rows = np.arange(len(pairs))
     src_lengths, tgt_lengths = pairs.lengths
     shape = (len(rows), int(src_lengths.max()) + 1, int(tgt_lengths.max()) + 1)
+    count = len(rows) * (shape[1] + 2 * shape[2])
     # Torch's operators index by 64 bits; they would have to cast shorter integers at each use.
-    ids = np.full(_count_ids(shape), PAD_ID, dtype=np.int64)
+    ids = np.full(count, PAD_ID, dtype=np.int64)
     src, tgt_in, tgt_out = _split_sides(ids, shape)
     src[_columns_below(src_lengths, src)] = pairs.src.ids
     src[rows, src_lengths] = EOS_ID

@@ -51,11 +51,7 @@ class CorpusKind(ABC, Generic[D]):
 
     @abstractmethod
     def open_split(self, split: str, place: Path | None) -> ParallelFiles | ParallelText:
-        """Return the text of a split, without reading it.
-
-        Raises:
-            CorpusError: the text is missing.
-        """
+        """Return the text of a split, without reading it; raise CorpusError if it is missing."""
 
     def read_split(self, split: str, place: Path | None) -> ParallelText:
         """Read a split into memory, including any tags that belong before source lines."""

@@ -36,7 +36,6 @@ TorchTranslator = TextTranslator[TorchEngine]
 
 _LOGITS_AT_A_TIME = 1 << 27  # for the loss; half a gigabyte in float32
 _SAMPLES = 3
-_MEASURED = 64  # number of pairs to estimate the time of an evaluation with
 _MAX_SAMPLE_LENGTH = 300  # characters in metrics.jsonl; a line of text may have millions
 
 

@@ -266,12 +266,9 @@ class TextTranslator(Generic[EngineT]):
     def write_line(
         self, line: EncodedLine, pieces: Pieces, tokens: Sequence[str] | None = None
     ) -> Translation:
-        """Convert one translation of a line from ids to text.
+        """Convert one translation, a hypothesis for each piece of a line, from ids to text.
 
-        Args:
-            line: the source line.
-            pieces: the hypothesis chosen for each piece of the line.
-            tokens: the tokens to write instead of those of ``Tokenizer.filled_tokens``.
+        If given, ``tokens`` are written instead of those of ``Tokenizer.filled_tokens``.
         """
         if line.is_copied:
             return Translation(line.text.strip())

@@ -666,11 +666,7 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
 
 
 def check_fit(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Check that ``weights`` fit ``model``, which may be on the 'meta' device.
-
-    Raises:
-        CheckpointError: names or shapes differ.
-    """
+    """Raise CheckpointError if names or shapes differ; ``model`` may be on the 'meta' device."""
     own = weights_of(model)
     for name in sorted(own.keys() ^ weights.keys()):
         where = "the checkpoint" if name in own else "the model"
@@ -684,11 +680,7 @@ def check_fit(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
 
 
 def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Copy ``weights`` into ``model``.
-
-    Raises:
-        CheckpointError: names or shapes differ.
-    """
+    """Copy ``weights`` into ``model``; raise CheckpointError if names or shapes differ."""
     check_fit(model, weights)
     with torch.no_grad():
         for name, weight in weights_of(model).items():

@@ -121,11 +121,10 @@ class TokenizerManifest(BaseModel):
         """Check the SHA-256 of a directory's files and load its tokenizers, without any codecs."""
         is_joint = self.file_name("joint") in self.sha256
         sides: list[Side] = ["joint"] if is_joint else ["src", "tgt"]
-        paths = [directory / self.file_name(side) for side in sides]
-        tokenizers = [
-            self.open(self.read_checked(path), path, side)
-            for side, path in zip(sides, paths, strict=True)
-        ]
+        tokenizers = []
+        for side in sides:
+            path = directory / self.file_name(side)
+            tokenizers.append(self.open(self.read_checked(path), path, side))
         return Tokenizers(tokenizers[0], tokenizers[-1], self.letterless, self.copied)
 
     @classmethod

@@ -16,7 +16,7 @@ from transformer_cli.base.errors import TransformerCliError
 from transformer_cli.config.schema import Config, ModelConfig
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.kinds import load_split
-from transformer_cli.data.store import encode_text
+from transformer_cli.data.store import encode_pairs
 from transformer_cli.runs.checkpoint import find_checkpoint
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.protocol import Tokenizer
@@ -89,7 +89,7 @@ def _learn_shortlist(run: RunDirectory) -> str:
     """Return CTranslate2's vocabulary map, learned from the run's training text."""
     tokenizers = load_tokenizers(run.tokenizer)
     train = load_split(run.load_config().data, "train")
-    text = encode_text(train, tokenizers)
+    text = encode_pairs(train.pairs(), tokenizers)
     size = tokenizers.src.size
     return vocabulary_map(learn_shortlist(text, size), [token(number) for number in range(size)])
 

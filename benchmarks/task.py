@@ -10,7 +10,7 @@ from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.config.yaml import load_config
 from transformer_cli.data.corpus import ParallelText, StreamedText, TextStats
 from transformer_cli.data.kinds import open_training_text
-from transformer_cli.data.store import EncodedText, TokenArray, encode_text
+from transformer_cli.data.store import EncodedText, TokenArray, encode_pairs
 from transformer_cli.text.protocol import SPECIALS
 from transformer_cli.text.tokenizer import TrainingText, learn_tokenizers
 from transformer_cli.training.preparation import Texts, read_val
@@ -71,7 +71,7 @@ def prepare_data() -> None:
             directory,
         )
         for split, text in (("train", train), ("val", texts.val)):
-            encoded = encode_text(text, tokenizers)
+            encoded = encode_pairs(text.pairs(), tokenizers)
             for language, side in zip(languages, (encoded.src, encoded.tgt), strict=True):
                 lines = (" ".join(map(str, side[index])) + "\n" for index in range(len(side)))
                 (directory / f"{split}.{language}").write_text("".join(lines), encoding="utf-8")

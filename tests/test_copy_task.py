@@ -10,7 +10,7 @@ from texts import read_texts
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import load_config
 from transformer_cli.data.kinds import load_split
-from transformer_cli.data.store import encode_text
+from transformer_cli.data.store import encode_pairs
 from transformer_cli.evaluation.scoring import TorchTranslator, mean_loss
 from transformer_cli.inference.loading import ComputeOptions, load_torch_translator
 from transformer_cli.model.transformer import build_model
@@ -73,5 +73,5 @@ def test_unseen_lines_are_copied_exactly(translator: TorchTranslator, beam_size:
 
 def test_unseen_lines_are_expected(translator: TorchTranslator) -> None:
     unseen = load_split(translator.config.data, "test")
-    encoded = encode_text(unseen, translator.tokenizers)
+    encoded = encode_pairs(unseen.pairs(), translator.tokenizers)
     assert mean_loss(translator.engine.model, encoded, 1024, torch.float32) < 0.05

@@ -159,7 +159,7 @@ def test_a_signal_before_the_first_step_leaves_in_silence(
 ) -> None:
     command = ("train", training.config, "--run-dir", tmp_path / "run")
     preparation = "transformer_cli.training.preparation"
-    stopped = run(*command, before=partial(signal_at, preparation, "encode_text", 1, number))
+    stopped = run(*command, before=partial(signal_at, preparation, "encode_pairs", 1, number))
     assert stopped.code == code
     assert stopped.out == ""
     assert stopped.err.strip() == ""

@@ -17,7 +17,7 @@ from transformer_cli.data.store import (
     EncodedStore,
     EncodedText,
     TokenArray,
-    encode_text,
+    encode_pairs,
     open_store,
     read_stats,
     store_artifact,
@@ -82,7 +82,7 @@ def test_what_is_read_is_what_was_encoded(
         for number in numbers
         for index in range(number * page_pairs, min(len(pairs), (number + 1) * page_pairs))
     ]
-    expected = encode_text(text, TOKENIZERS)
+    expected = encode_pairs(text.pairs(), TOKENIZERS)
     found = list(store.read_pages(numbers))
     assert contents(found) == contents([expected.take(np.array(indices, int))])
     for lengths, page in zip(store.read_lengths(numbers), found, strict=True):

@@ -5,7 +5,7 @@ from hypothesis import given, settings, strategies as st
 from letters import LettersFrom
 
 from transformer_cli.data.corpus import ParallelText
-from transformer_cli.data.store import EncodedText, TokenArray, encode_text
+from transformer_cli.data.store import EncodedText, TokenArray, encode_pairs
 from transformer_cli.text.protocol import Tokenizers
 
 SENTENCES = st.lists(st.lists(st.integers(0, 2**31 - 1), max_size=5), max_size=8)
@@ -44,8 +44,8 @@ def test_empty_sentences_are_sentences(sentences: list[list[int]]) -> None:
 
 
 def test_each_side_is_encoded_by_its_own_tokenizer() -> None:
-    text = encode_text(
-        ParallelText(["ab", "b", ""], ["ba", "", "c"]),
+    text = encode_pairs(
+        ParallelText(["ab", "b", ""], ["ba", "", "c"]).pairs(),
         Tokenizers(src=LettersFrom("a"), tgt=LettersFrom("A")),
     )
     assert contents(text.src) == [[0, 1], [1], []]

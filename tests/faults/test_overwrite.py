@@ -114,7 +114,7 @@ def test_a_signal_before_the_first_step_leaves_the_earlier_run(
     training: Training, own_run: Path, number: int, code: int
 ) -> None:
     before = contents(own_run)
-    ask = partial(signal_at, "transformer_cli.training.preparation", "encode_text", 1, number)
+    ask = partial(signal_at, "transformer_cli.training.preparation", "encode_pairs", 1, number)
     stopped = run("train", training.config, "--run-dir", own_run, *OTHER, before=ask)
     assert stopped.code == code
     assert contents(renamed(own_run)) == before

@@ -30,7 +30,6 @@ from transformer_cli.base.messages import show_progress
 from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.data.corpus import (
     Pairs,
-    ParallelText,
     StreamedText,
     TextStats,
     hash_pairs,
@@ -163,11 +162,6 @@ def encode_pairs(pairs: Iterable[tuple[str, str]], tokenizers: Tokenizers) -> En
     return EncodedText(TokenArray.from_sentences(src_rows), TokenArray.from_sentences(tgt_rows))
 
 
-def encode_text(text: ParallelText, tokenizers: Tokenizers) -> EncodedText:
-    """Return both sides of ``text`` as token ids."""
-    return encode_pairs(text.pairs(), tokenizers)
-
-
 # --- stores ---------------------------------------------------------------------------------------
 
 
@@ -224,9 +218,8 @@ class EncodedStore:
                     TokenArray.from_lengths(ids[src_tokens:], lengths.tgt),
                 )
 
-    def read_lengths(self, numbers: Iterable[int] | None = None) -> Iterator[Lengths]:
-        """Yield the lengths of each page's pairs, without reading ids; None means all pages."""
-        numbers = range(self.num_pages) if numbers is None else numbers
+    def read_lengths(self, numbers: Iterable[int]) -> Iterator[Lengths]:
+        """Yield the lengths of the pairs in the pages with these ``numbers``, without ids."""
         return (lengths for *_, lengths in self._read_headers(numbers))
 
     def _read_headers(self, numbers: Iterable[int]) -> Iterator[tuple[int, int, int, Lengths]]:

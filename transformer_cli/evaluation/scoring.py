@@ -17,7 +17,7 @@ from transformer_cli.data import kinds
 from transformer_cli.data.batches import Batch, collate
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.shards import cut_by_tokens
-from transformer_cli.data.store import EncodedText, encode_text
+from transformer_cli.data.store import EncodedText, encode_pairs
 from transformer_cli.evaluation.scores import USUAL, Metrics, Scores, score
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.search import TorchEngine, split_when_out_of_memory
@@ -85,7 +85,7 @@ def evaluate(
     Raises:
         EvaluationStoppedError: the watcher of any rank, called before each batch, asks to stop.
     """
-    encoded = encode_text(text, translator.tokenizers)
+    encoded = encode_pairs(text.pairs(), translator.tokenizers)
     short = find_measurable_pairs(translator, encoded)
     translator.report_long_lines(encoded.src.lengths, watcher)
     quiet = watcher._replace(on_long_line=ignore)  # ranks have already reported long lines

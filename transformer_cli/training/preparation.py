@@ -44,7 +44,7 @@ from transformer_cli.data.store import (
     EncodedStore,
     EncodedText,
     Load,
-    encode_text,
+    encode_pairs,
     load_once,
     open_store,
     read_stats,
@@ -272,7 +272,8 @@ def _open(config: Config, run: RunDirectory, texts: Texts, tokenizers: Tokenizer
     mixing = [entry.load() for entry in find_mixing(config.data)]
     mixed = (mix(config, place, stats, tokenizers, store) for mix in mixing)
     pairs = next(filter(None, mixed), None) or ShardedStore(store, config.training.max_length)
-    return PreparedData(texts, tokenizers, store, pairs, encode_text(texts.val, tokenizers))
+    val = encode_pairs(texts.val.pairs(), tokenizers)
+    return PreparedData(texts, tokenizers, store, pairs, val)
 
 
 def _no_data(run: RunDirectory) -> RunError:

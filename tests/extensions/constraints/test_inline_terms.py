@@ -9,7 +9,7 @@ from transformer_cli.config.data_schema import ToyData
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.kinds import load_split
-from transformer_cli.data.store import EncodedText, encode_text
+from transformer_cli.data.store import EncodedText, encode_pairs
 from transformer_cli.extensions.constraints.inline_terms import MOST_WORDS, InlineTerms, Lexicon
 from transformer_cli.extensions.constraints.reserved import ReservedTokenizers, with_terms
 from transformer_cli.extensions.constraints.terms import TermList, make_term
@@ -27,7 +27,7 @@ MARKS = BEFORE, BEHIND = tuple(BOTH.src.term_marks)
 @pytest.fixture(scope="module")
 def text() -> EncodedText:
     some = ParallelText(TOY.src[:1500], TOY.tgt[:1500])
-    encoded = encode_text(some, BOTH)
+    encoded = encode_pairs(some.pairs(), BOTH)
     return encoded.take(np.flatnonzero(np.minimum(*encoded.lengths) > 0))
 
 

@@ -231,7 +231,7 @@ class Lexicon:
 def sample_pairs(store: EncodedStore) -> EncodedText:
     """Return short pairs from evenly spaced pages of a store, few enough for ``Lexicon.learn``."""
     places = 0.0
-    for lengths in store.read_lengths():
+    for lengths in store.read_lengths(range(store.num_pages)):
         src, tgt = (np.minimum(side, _LONGEST).astype(float) for side in lengths)
         places += (src * tgt).sum()
     step = int(np.ceil(places / _MOST_PLACES)) or 1

@@ -261,7 +261,7 @@ def _count_short_pairs(mix: TrainingMix, store: EncodedStore, max_length: int) -
     """Count each source's pairs with at most ``max_length`` tokens per side, tags included."""
     counts = np.zeros(len(mix.sizes), np.int64)
     first = 0
-    for lengths in store.read_lengths():
+    for lengths in store.read_lengths(range(store.num_pages)):
         pairs = np.arange(first, first + len(lengths.src))
         first += len(pairs)
         longest = np.maximum(lengths.src + mix.count_tags(pairs), lengths.tgt)

@@ -17,9 +17,8 @@ from transformer_cli.base.messages import duration, size
 from transformer_cli.base.ranks import SINGLE_PROCESS
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import Batch, EpochBatches
-from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.shards import plan_epoch
-from transformer_cli.data.store import encode_text
+from transformer_cli.data.store import encode_pairs
 from transformer_cli.evaluation.scores import score
 from transformer_cli.evaluation.scoring import Validator, find_measurable_pairs, mean_loss
 from transformer_cli.extensions.observers.memory import (
@@ -271,7 +270,7 @@ def time_pair(validator: Validator) -> float:
     places = [number * len(pairs) // count for number in range(count)]
     src, tgt = ([side[place] for place in places] for side in (pairs.src, pairs.tgt))
     translator = validator.translator.with_search(beam_size=1)
-    encoded = encode_text(ParallelText(src, tgt), translator.tokenizers)
+    encoded = encode_pairs(zip(src, tgt, strict=True), translator.tokenizers)
     try:
         short = find_measurable_pairs(translator, encoded)
     except CorpusError:  # no pair of this sample is short enough, although others are

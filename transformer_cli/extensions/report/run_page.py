@@ -15,7 +15,7 @@ from transformer_cli.cli import options
 from transformer_cli.config.choices import METRICS
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.data.corpus import ParallelText
-from transformer_cli.data.store import EncodedStore, encode_text, open_store, read_stats
+from transformer_cli.data.store import EncodedStore, encode_pairs, open_store, read_stats
 from transformer_cli.evaluation.best_checkpoint import metrics_of_runs
 from transformer_cli.evaluation.scoring import TorchTranslator, evaluate, load_split
 from transformer_cli.extensions.report import charts
@@ -60,7 +60,7 @@ def render_run(
     with options.prefix_errors("--sentence: "):
         attention = [pack_sentence(translator, sentence) for sentence in sentences]
     with bar(len(text), split, " sentences") as shown:
-        encoded = encode_text(text, tokenizers)
+        encoded = encode_pairs(text.pairs(), tokenizers)
         result = evaluate(
             translator,
             text,

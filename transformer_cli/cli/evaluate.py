@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.messages import bar, log, warn
@@ -18,7 +18,7 @@ from transformer_cli.config.choices import METRICS
 with lazy_imports():
     from transformer_cli.base import text_files, writing
     from transformer_cli.data import corpus
-    from transformer_cli.evaluation import best_checkpoint, scoring
+    from transformer_cli.evaluation import best_checkpoint, scores, scoring
     from transformer_cli.inference import (
         loading,
         plain_text,
@@ -26,9 +26,6 @@ with lazy_imports():
         translator as translators,
     )
     from transformer_cli.runs import directory as directories, metrics_log, trained_model
-
-if TYPE_CHECKING:
-    from transformer_cli.evaluation.scores import Metrics
 
 
 @dataclass(frozen=True)
@@ -39,7 +36,7 @@ class ScoredText:
     pairs: "corpus.ParallelText"
     runs: "Sequence[directories.RunDirectory]"
     """The run whose model translates, then the runs that options of extensions name."""
-    metrics: "Metrics"
+    metrics: "scores.Metrics"
     translator: "translators.TextTranslator[Any]"
     """The translator that searches."""
 

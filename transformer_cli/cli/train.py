@@ -87,12 +87,11 @@ def make_request(given: TrainOptions) -> "preparation.TrainRequest":
     config = yaml.load_config(given.config, given.set_ or [])
     kinds.check_has_text(config.data, given.config)
     starts_again = given.overwrite and ranks.may_overwrite(run.path)
-    files = yaml.list_base_files(given.config)
     if given.dry_run:
         run.check_is_run_or_empty()
     elif ranks.is_main:
         directory.check_unlocked(run)
-    directory.check_config_files(run.path, files)
+    directory.check_config_files(run.path, yaml.list_base_files(given.config))
     if not starts_again:
         initialize.check_resumable(run, config)
     return preparation.TrainRequest(
@@ -120,15 +119,14 @@ def _open_training(
     for observer in observers:
         observer.check(config, None, device, ranks)
     begun = None if request.overwrite else run
-    earlier = metrics_log.last_session(run.metrics) if begun else {}
+    earlier = metrics_log.last_session(run.metrics).get("precision") if begun else None
     metrics, select = best_checkpoint.metrics_of_training(config, begun, log)
     is_there = ranks.is_main and begun is not None and begun.config.is_file()
     previous = run.load_config() if is_there else None
     state = initialize.load_newest_state(begun) if begun else None
     with ExitStack() as stack:
         ranks = stack.enter_context(ranks.init(device))
-        before = earlier.get("precision")
-        dtype = devices.choose_training_precision(given.precision, device, ranks, before)
+        dtype = devices.choose_training_precision(given.precision, device, ranks, earlier)
         data = stack.enter_context(preparation.open_data(request, ranks))
         for observer in observers:
             observer.check(config, data.vocab_sizes, device, ranks)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, make_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.packages import lazy_imports
@@ -16,9 +16,6 @@ with lazy_imports():
     from transformer_cli.base import files, locations
     from transformer_cli.cli import translation
     from transformer_cli.inference import plain_text
-
-if TYPE_CHECKING:
-    from transformer_cli.cli.translation import InputFormat
 
 _STREAM = Path("-")
 
@@ -107,7 +104,7 @@ class InputOptions(ExtraOptions):
         """Return whether the input is of this kind, judging by its path and the given options."""
         raise NotImplementedError
 
-    def open(self, given: "TranslateOptions") -> "InputFormat":
+    def open(self, given: "TranslateOptions") -> "translation.InputFormat":
         """Return the format that translates the input."""
         raise NotImplementedError
 

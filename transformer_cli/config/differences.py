@@ -33,9 +33,8 @@ def as_yaml(value: object) -> str:
 def differences(old: Config, new: Config) -> list[Difference]:
     """Return the settings that differ between two configs, in the order of the schema."""
     found = []
-    for keys, values in iter_differing([old, new]):
+    for keys, (before, now) in iter_differing([old, new]):
         facts = {*_facts(old, keys), *_facts(new, keys)}
-        before, now = values
         marks = "may_change" in facts, "may_differ" in facts
         found.append(Difference(join_keys(keys), before, now, *marks))
     return found

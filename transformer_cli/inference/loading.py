@@ -131,11 +131,8 @@ def choose_engine(
 ) -> str:
     """Return the name of the engine to search with; 'auto' picks one that is as good as torch.
 
-    Args:
-        run: a run, or a shared or exported model.
-        options: the user's options.
-        needing_torch: those of the user's options that not every engine supports.
-        prefers_torch: whether the user wants scores, which other engines may compute differently.
+    ``needing_torch`` has those of the user's options that not every engine supports.
+    ``prefers_torch`` says that the user wants scores, which other engines may compute differently.
 
     Raises:
         UsageError: no engine supports int8, or the options exclude each other.

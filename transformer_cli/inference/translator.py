@@ -239,10 +239,8 @@ class TextTranslator(Generic[EngineT]):
     def encode_line(self, text: str) -> EncodedLine:
         """Encode a line, and cut it into as few pieces as possible, with nearly equal lengths.
 
-        A line that is its own translation has no pieces.
-
-        Raises:
-            UsageError: the tokenizers do not know the tag of the line.
+        A line that is its own translation has no pieces. Raise UsageError if the tokenizers do not
+        know the tag of the line.
         """
         if self.is_copied(text):
             return EncodedLine(text, EncodedSource(text, []), [], is_copied=True)

@@ -14,14 +14,14 @@ def test_each_line_says_where_it_is_from(top: Path, tmp_path: Path) -> None:
     text = annotate(config, find_origins(config, root))
     lines = text.splitlines()
     for line in (
-        "seed: 3                    # top.yaml:2",
-        "init: null                 # default",
+        "seed: 3                       # top.yaml:2",
+        "init: null                    # default",
         "data:",
-        "  kind: toy                # root.yaml:1",
-        "  dropout: 0.3             # --set",
-        "  epochs: 5                # --set, instead of 30 in top.yaml:4",
-        "    kind: linear           # top.yaml:5, instead of noam in root.yaml:6",
-        "    warmup: 100            # top.yaml:5",
+        "  kind: toy                   # root.yaml:1",
+        "  dropout: 0.3                # --set",
+        "  epochs: 5                   # --set, instead of 30 in top.yaml:4",
+        "    kind: linear              # top.yaml:5, instead of noam in root.yaml:6",
+        "    warmup: 100               # top.yaml:5",
     ):
         assert line in lines
     shown = tmp_path / "shown.yaml"

@@ -12,8 +12,10 @@ def test_show_of_a_run_names_the_lines_of_its_own_settings(training: Training) -
     shown = run("config", "show", training.run, "--set", "decoding.beam_size=3")
     assert (shown.code, shown.err) == (0, "")
     lines = shown.out.splitlines()
-    assert lines[0] == f"seed: 1                    # {training.run / 'config.yaml'}:1"
-    assert any(line.startswith("  beam_size: 3             # --set, instead of ") for line in lines)
+    assert lines[0] == f"seed: 1                       # {training.run / 'config.yaml'}:1"
+    assert any(
+        line.startswith("  beam_size: 3                # --set, instead of ") for line in lines
+    )
 
 
 def test_show_says_where_each_value_comes_from(derived: Path) -> None:
@@ -21,11 +23,11 @@ def test_show_says_where_each_value_comes_from(derived: Path) -> None:
     shown = run("config", "show", "derived.yaml", *asked, cwd=derived.parent)
     assert (shown.code, shown.err) == (0, "")
     lines = shown.out.splitlines()
-    assert lines[0] == "seed: 4                    # --set"
-    assert "  epochs: 1                # --set, instead of 2 in derived.yaml:2" in lines
-    assert "  batch_tokens: 200        # tiny.yaml:6" in lines
-    assert "    peak: 0.01             # tiny.yaml:9" in lines
-    assert "  keep_last: 2             # default" in lines
+    assert lines[0] == "seed: 4                       # --set"
+    assert "  epochs: 1                   # --set, instead of 2 in derived.yaml:2" in lines
+    assert "  batch_tokens: 200           # tiny.yaml:6" in lines
+    assert "    peak: 0.01                # tiny.yaml:9" in lines
+    assert "  keep_last: 2                # default" in lines
 
 
 def test_show_resolves_bases_and_defaults(derived: Path) -> None:

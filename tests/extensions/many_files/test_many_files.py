@@ -196,7 +196,7 @@ def test_a_memory_may_be_of_many_files(training: Training, here: Path) -> None:
 
 
 def test_lines_that_are_cut_are_reported_once_per_file(training: Training, here: Path) -> None:
-    long = " ".join(["1"] * 1100)
+    long = " ".join(str(1 + number % 6) for number in range(1100))
     (here / "in" / "b.txt").write_text(f"1\n{long}\n{long}\n")
     finished = translate(training, here, "--max-length", "2")
     assert finished.code == 0

@@ -39,8 +39,8 @@ LINE = "abcdefghijklmnopqrstuvwxyz"
         (LongTokens(), LINE, True),
         (LongTokens(), LINE[: FEWEST_TOKENS - 1], False),
         (NumberTokenizer(), "5 6 7 8 9 10 11 12 " * 4, False),  # each token is short anyway
-        (NumberTokenizer(), numbers(40), True),
-        (NumberTokenizer(), numbers(9), False),
+        (NumberTokenizer(), numbers(50), True),
+        (NumberTokenizer(), numbers(49), False),
     ],
 )
 def test_lines_of_many_tokens_are_copied(

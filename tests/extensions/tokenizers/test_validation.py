@@ -25,7 +25,7 @@ from transformer_cli.config.schema import Config
         (
             "{kind: huggingface, file: a, vocab_size: 9}",
             "tokenizer.vocab_size: unknown key for kind 'huggingface'; "
-            "the keys are kind, file, src_file, tgt_file, lowercase, protect",
+            "the keys are kind, file, src_file, tgt_file, lowercase, truecase, protect",
         ),
     ],
 )

@@ -14,10 +14,10 @@ from transformer_cli.text.protocol import SPECIALS
 
 MIN_CHARACTERS_PER_TOKEN = 1.5
 """Ordinary text has about four, but in languages without spaces, it may have fewer than two."""
-MOST_REPETITIONS = 16
-"""The number of times that the tokens of a line may occur in it, on average."""
 FEWEST_TOKENS = 20
 """The length of the shortest line that is copied; a shorter one may be a foreign name."""
+FEWEST_EQUAL_TOKENS, MOST_KINDS = 50, 4
+"""A line of so many tokens is copied if it has at most so many different ones."""
 _USUAL_LENGTH = 3  # of a token, if words are split at spaces
 
 
@@ -32,11 +32,11 @@ class Sparing(TextTranslator[Any]):
         return line
 
     def _is_unlike_training(self, line: EncodedLine) -> bool:
-        """Return whether a line has too many tokens for its length, or the same too often."""
+        """Return whether a line has too many tokens for its length, or few different ones."""
         ids = line.source.ids
         if len(ids) < FEWEST_TOKENS:
             return False
-        if len(ids) >= MOST_REPETITIONS * len(set(ids)):
+        if len(ids) >= FEWEST_EQUAL_TOKENS and len(set(ids)) <= MOST_KINDS:
             return True
         return len(ids) * MIN_CHARACTERS_PER_TOKEN > len(line.text) and self._has_long_tokens
 

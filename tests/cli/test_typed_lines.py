@@ -34,16 +34,21 @@ def test_a_reader_waits_unless_a_whole_line_is_there() -> None:
         assert not reader.waits()
         assert reader.readline() == b"two\n"
         assert reader.waits()
-        os.write(write, b"ee\n")
+        os.write(write, b"e")
+        assert not reader.waits()  # a line is on its way
+        os.write(write, b"e\n")
         os.close(write)
         assert reader.readline() == b"three\n"
         assert reader.waits()
         assert reader.readline() == b""
 
 
-def test_input_in_memory_never_waits() -> None:
-    file = io.BytesIO(b"one\n")
-    assert poll(file) is file
+def test_files_are_not_polled(tmp_path: Path) -> None:
+    memory = io.BytesIO(b"one\n")
+    assert poll(memory) is memory
+    (tmp_path / "in").write_bytes(b"one\n")
+    with (tmp_path / "in").open("rb") as file:
+        assert poll(file) is file
 
 
 @pytest.mark.posix
@@ -81,7 +86,8 @@ def test_a_line_typed_on_a_terminal_is_translated_at_once(
     for line in (b"1\n", b"2\n"):
         os.write(terminal, line)
         assert process.stdout.readline().endswith(b"\n")
-    os.write(terminal, b"\x04")  # Ctrl-D
+    os.write(terminal, b"3\n\x04")  # Ctrl-D, typed before the line is read
+    assert process.stdout.readline().endswith(b"\n")
     assert process.wait() == 0
     os.close(terminal)
     os.close(of_process)

@@ -1,7 +1,9 @@
 """Standard input that can say whether another line is there already."""
 
 import io
+import os
 import select
+import stat
 import sys
 from typing import Any, BinaryIO
 
@@ -10,8 +12,10 @@ class _Pipe(io.FileIO):
     polls = False  # if true, reading never waits
 
     def readinto(self, buffer: Any) -> int | None:
-        is_ready = not self.polls or select.select([self], [], [], 0)[0]
-        return super().readinto(buffer) if is_ready else None
+        return None if self.polls and not self.is_ready() else super().readinto(buffer)
+
+    def is_ready(self) -> bool:
+        return bool(select.select([self], [], [], 0)[0])
 
 
 class PolledReader(io.BufferedReader):
@@ -20,18 +24,26 @@ class PolledReader(io.BufferedReader):
     raw: _Pipe
 
     def waits(self) -> bool:
-        """Return whether reading another line would wait for its writer, or is at the end."""
+        """Return whether reading more would wait for the writer, or is at the end."""
         self.raw.polls = True
         try:
-            return b"\n" not in self.peek()
+            start = self.peek()
         finally:
             self.raw.polls = False
+        return b"\n" not in start and not (start and self.raw.is_ready())
 
 
 def poll(file: BinaryIO) -> BinaryIO:
-    """Return a ``PolledReader`` of a file that is not yet read; Windows cannot poll pipes."""
+    """Return a ``PolledReader`` of a pipe or socket that is not yet read, or else ``file`` itself.
+
+    Windows cannot poll pipes.
+    """
     try:
-        raw = _Pipe(file.fileno(), closefd=False)
+        number = file.fileno()
     except OSError:  # it is in memory
         return file
-    return file if sys.platform == "win32" else PolledReader(raw, 1 << 16)
+    kind = os.fstat(number).st_mode
+    is_pipe = stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind)
+    if sys.platform == "win32" or not is_pipe:
+        return file
+    return PolledReader(_Pipe(number, closefd=False), 1 << 16)

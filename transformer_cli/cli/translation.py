@@ -152,7 +152,8 @@ class RowFormat(InputFormat):
             translator = translator or load_translator(given)
             # Opened before the output: notes on its lines appear only if the lines do.
             notes = [stack.enter_context(each.notes()) for each in translator.all_revisers]
-            waits = source.waits if isinstance(source, PolledReader) else never
+            # A terminal gives one line at a time.
+            waits = source.waits if isinstance(source, PolledReader) else source.isatty
             yield Translating(given, translator, rows, notes, source.isatty(), waits)
 
     @contextmanager

@@ -1,8 +1,10 @@
 """Noise: rules, in training with reproducible draws, and in ``evaluate --perturb``."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from hypothesis import given, strategies as st
 from prepared_text import ids, prepared, stored
 
 from transformer_cli.base import registry
+from transformer_cli.data.store import EncodedText, TokenArray
 from transformer_cli.extensions.noise.noisy_text import NoisyText
 from transformer_cli.extensions.noise.rules import Context, Pair
 from transformer_cli.runs.directory import RunDirectory
@@ -56,6 +59,15 @@ def test_rules_that_draw() -> None:
     assert {each.replace(" ", "") for each in spaces} == {PAIR.src.replace(" ", "")}
 
 
+def test_a_source_without_capitals_has_a_target_without() -> None:
+    pair = Pair("我喜欢吃苹果。", "I like apples.")
+    assert changed("all_caps", pair, languages="zh en") == pair
+
+
+def test_only_accents_are_left_out() -> None:
+    assert changed("no_diacritics", Pair("Été™ Ⅷ", "x"), languages="fr en").src == "Ete™ Ⅷ"
+
+
 def test_languages_have_their_own_letters_and_keys() -> None:
     assert changed("no_diacritics", Pair("Élève, ça", "x"), languages="fr en").src == "Eleve, ca"
     assert changed("no_diacritics", Pair("Мой", "x"), languages="ru en").src == "Мой"
@@ -72,10 +84,12 @@ def test_every_rule_changes_any_pair_reproducibly(src: str, tgt: str, name: str,
 
 @pytest.mark.parametrize("name", sorted(RULES))
 def test_verbatim_parts_stay(name: str) -> None:
-    pair = Pair("Höfliche Leute lesen https://example.org/Ära", "Polite people read %s")
-    src, tgt = changed(name, pair)
-    assert "https://example.org/Ära" in src
-    assert "%s" in tgt
+    pair = Pair('Leute <a href="x y">lesen</a> https://example.org/Ära', "Polite people read %s")
+    for seed in range(9):
+        src, tgt = changed(name, pair, seed)
+        assert "https://example.org/Ära" in src
+        assert '<a href="x y">' in src
+        assert "%s" in tgt
 
 
 # --- in training ----------------------------------------------------------------------------------
@@ -110,6 +124,29 @@ def test_pairs_with_unknown_words_or_too_many_tokens_stay(tmp_path: Path) -> Non
     text, noise = noisy(tmp_path / "short", {"two_sentences": 0.99}, tokenizer=CHARACTERS)
     noise._max_length = 5
     assert ids(noise(text, 1).src) == ids(text.src)
+
+
+def test_targets_get_no_unknown_words(tmp_path: Path) -> None:
+    text, noise = noisy(tmp_path, {"emoji": 0.99})
+    before, after = ids(text.tgt), ids(noise(text, 1).tgt)
+    assert [UNK_ID in side for side in before] == [UNK_ID in side for side in after]
+
+
+def test_tagged_pairs_change_and_keep_their_tags(tmp_path: Path) -> None:
+    text, noise = noisy(tmp_path, {"two_sentences": 0.99}, tokenizer=CHARACTERS)
+    tags = [401 + number % 2 for number in range(len(text))]
+    src = TokenArray.from_sentences(
+        [tag, *side] for tag, side in zip(tags, ids(text.src), strict=True)
+    )
+    of_text: Any = noise._tokenizers.src
+    tagging: Any = SimpleNamespace(
+        source_ids=(401, 402), text_size=400, encode=of_text.encode, decode=of_text.decode
+    )
+    noise._tokenizers = replace(noise._tokenizers, src=tagging)
+    changed = ids(noise(EncodedText(src, text.tgt), 1).src)
+    assert [side[0] for side in changed] == tags
+    longer = [len(new) > len(old) for new, old in zip(changed, ids(src), strict=True)]
+    assert 20 < sum(longer) < 80  # about half of the pairs get one with the same tag
 
 
 def test_unknown_kinds_and_too_large_shares_are_errors(config: Path) -> None:

@@ -21,7 +21,14 @@ class LongTokens(NumberTokenizer):
         return [5 + ord(letter) % 8 for letter in line]
 
     def token(self, number: int) -> str:
-        return f"▁long{number}"
+        return "▁..." if number == 5 + ord(".") % 8 else f"▁long{number}"
+
+
+class Bytes(LongTokens):
+    """Tokens of bytes, and some of one letter."""
+
+    def token(self, number: int) -> str:
+        return f"<0x{number:02X}>" if number > 6 else "a"
 
 
 def sparing(tokenizer: NumberTokenizer) -> Any:
@@ -30,7 +37,7 @@ def sparing(tokenizer: NumberTokenizer) -> Any:
     return replace(translator, tokenizers=tokenizers).extended_by(Sparing)
 
 
-LINE = "abcdefghijklmnopqrstuvwxyz"
+LINE = "abcdefghijklmnopqrstuvwxyz" * 2
 
 
 @pytest.mark.parametrize(
@@ -38,6 +45,8 @@ LINE = "abcdefghijklmnopqrstuvwxyz"
     [
         (LongTokens(), LINE, True),
         (LongTokens(), LINE[: FEWEST_TOKENS - 1], False),
+        (LongTokens(), "abcde" + "." * 49, False),  # punctuation has short tokens in any text
+        (Bytes(), LINE, False),
         (NumberTokenizer(), "5 6 7 8 9 10 11 12 " * 4, False),  # each token is short anyway
         (NumberTokenizer(), numbers(50), True),
         (NumberTokenizer(), numbers(49), False),

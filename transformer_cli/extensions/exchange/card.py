@@ -57,8 +57,8 @@ Settings that differ from transformer-cli's defaults:
 ## Limits
 
 The model was trained on one kind of text and does worse on any other. Put one sentence on each
-line. Only transformer-cli restores the casing of lines in capitals or without capitals. Like all
-such models, it may omit, invent or distort parts of the source. Have a person check important text.
+line, in ordinary casing. Like all such models, it may omit, invent or distort parts of the source.
+Have a person check important text.
 
 ## Licence
 

@@ -4,7 +4,7 @@ import re
 from random import Random
 
 from transformer_cli.extensions.noise.rules import Context, Pair
-from transformer_cli.extensions.verbatim.verbatim_parts import map_words
+from transformer_cli.extensions.verbatim.verbatim_parts import find_verbatim, map_words
 
 _SHARE = 1 / 7  # of the long words
 _LONG = re.compile(r"[^\W\d_]{5,}")
@@ -62,12 +62,13 @@ def _neighbour(letter: str, rows: list[str], draw: Random) -> str:
 def wrong_spaces(pair: Pair, context: Context) -> Pair:
     """Return the pair with a tenth of the source's spaces doubled or left out, at least one."""
     draw = context.random
-    words = pair.src.split(" ")
-    gaps = len(words) - 1
-    if gaps < 1:
+    src = pair.src
+    kept = {place for _, start, end in find_verbatim(src) for place in range(start, end)}
+    gaps = [place for place, letter in enumerate(src) if letter == " " and place not in kept]
+    if not gaps:
         return pair
-    wrong = set(draw.sample(range(gaps), max(1, round(_SPACE_SHARE * gaps))))
-    pieces = [words[0]]
-    for number, word in enumerate(words[1:]):
-        pieces.append((draw.choice(("", "  ")) if number in wrong else " ") + word)
-    return pair._replace(src="".join(pieces))
+    wrong = {*draw.sample(gaps, max(1, round(_SPACE_SHARE * len(gaps))))}
+    letters = (
+        draw.choice(("", "  ")) if place in wrong else src[place] for place in range(len(src))
+    )
+    return pair._replace(src="".join(letters))

@@ -49,29 +49,32 @@ class NoisyText:
         places = [bisect(self._bounds, random.random()) for _ in src]
         for number, place in enumerate(places):
             if place < len(self._rules):
-                other = random.randrange(len(src))
-                pair = self._noisy(
-                    place, (src[number], tgt[number]), (src[other], tgt[other]), random
-                )
+                other = random.randrange(len(src) - 1) if len(src) > 1 else 0
+                other += other >= number  # any other pair, or none
+                behind = (src[other], tgt[other]) if other < len(src) else ([], [])
+                pair = self._noisy(place, (src[number], tgt[number]), behind, random)
                 src[number], tgt[number] = pair
         return EncodedText(TokenArray.from_sentences(src), TokenArray.from_sentences(tgt))
 
     def _noisy(self, place: int, pair: _Ids, other: _Ids, random: Random) -> _Ids:
         """Return a pair's ids after a rule; the same ids if the pair cannot change."""
-        tagged, plain = self._split_tags(pair[0])
-        text, behind = self._decode((plain, pair[1])), self._decode(other)
-        if text is None or behind is None:
+        (tag, plain), (tag_behind, behind) = map(self._split_tag, (pair[0], other[0]))
+        text = self._decode((plain, pair[1]))
+        if text is None:
             return pair
-        changed = self._rules[place](text, Context(*self._languages, random, behind))
+        following = self._decode((behind, other[1])) if tag == tag_behind else None
+        context = Context(*self._languages, random, following or Pair("", ""))
+        changed = self._rules[place](text, context)
         src, tgt = (
             self._tokenizers.src.encode(changed.src),
             self._tokenizers.tgt.encode(changed.tgt),
         )
-        src = tagged + src
+        src = tag + src
         is_valid = src and tgt and max(len(src), len(tgt)) <= self._max_length
-        return (src, tgt) if is_valid else pair
+        # The search never writes unknown words.
+        return (src, tgt) if is_valid and UNK_ID not in tgt else pair
 
-    def _split_tags(self, ids: list[int]) -> tuple[list[int], list[int]]:
+    def _split_tag(self, ids: list[int]) -> tuple[list[int], list[int]]:
         """Return the tag in front of a source, if there is one, and the rest."""
         has_tag = bool(ids) and ids[0] in self._tokenizers.src.source_ids
         return ids[:has_tag], ids[has_tag:]

@@ -9,8 +9,10 @@ from transformer_cli.base import registry
 from transformer_cli.base.messages import bar
 from transformer_cli.cli.evaluate import ScoredText
 from transformer_cli.config.choices import METRICS
+from transformer_cli.config.languages import base_language
 from transformer_cli.evaluation.scores import Scores, score
 from transformer_cli.extensions.noise.rules import Context, Pair
+from transformer_cli.extensions.truecasing.lines import rewritten
 from transformer_cli.inference.translation import Notes
 from transformer_cli.inference.translator import Watcher
 
@@ -20,18 +22,13 @@ def perturb(scored: ScoredText, name: str) -> list[Pair]:
     pairs = [Pair(*pair) for pair in zip(scored.pairs.src, scored.pairs.tgt, strict=True)]
     data = scored.translator.config.data
     rule = registry.all_entries("noise rule")[name].load()
-    return [
-        rule(
-            pair,
-            Context(
-                data.src_lang,
-                data.tgt_lang,
-                Random(f"{name} {number}"),
-                pairs[(number + 1) % len(pairs)],
-            ),
-        )
-        for number, pair in enumerate(pairs)
-    ]
+    languages = base_language(data.src_lang), base_language(data.tgt_lang)
+    changed = []
+    for number, pair in enumerate(pairs):
+        behind = pairs[(number + 1) % len(pairs)]
+        src, tgt = rule(pair, Context(*languages, Random(f"{name} {number}"), behind))
+        changed.append(Pair(rewritten(pair.src, src), tgt))
+    return changed
 
 
 class PerturbedScores(Notes):

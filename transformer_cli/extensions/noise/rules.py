@@ -21,10 +21,10 @@ class Context:
     """What a rule may use besides the pair.
 
     Attributes:
-        src_lang: the language code of the source.
-        tgt_lang: the language code of the target.
+        src_lang: the language code of the source, without a region.
+        tgt_lang: the language code of the target, without a region.
         random: a random number generator.
-        other: another pair of the same text.
+        other: another pair of the same text; two empty sides if there is none.
     """
 
     src_lang: str
@@ -37,11 +37,10 @@ class Context:
 
 
 def all_caps(pair: Pair, context: Context) -> Pair:
-    """Return the pair in capitals."""
-    return Pair(
-        map_words(pair.src, lambda text: to_upper(text, context.src_lang)),
-        map_words(pair.tgt, lambda text: to_upper(text, context.tgt_lang)),
-    )
+    """Return the pair in capitals, unless the source's script has none."""
+    src = map_words(pair.src, lambda text: to_upper(text, context.src_lang))
+    tgt = map_words(pair.tgt, lambda text: to_upper(text, context.tgt_lang))
+    return pair if src == pair.src else Pair(src, tgt)
 
 
 def no_caps(pair: Pair, context: Context) -> Pair:
@@ -78,13 +77,14 @@ def no_diacritics(pair: Pair, context: Context) -> Pair:
     spelled = str.maketrans(_SPELLED.get(context.src_lang, {}))
 
     def change(text: str) -> str:
-        return "".join(map(_plain, text.translate(spelled).translate(_WITHOUT_STROKE)))
+        text = unicodedata.normalize("NFC", text).translate(spelled)
+        return "".join(map(_plain, text.translate(_WITHOUT_STROKE)))
 
     return pair._replace(src=map_words(pair.src, change))
 
 
 def _plain(letter: str) -> str:
-    first = unicodedata.normalize("NFKD", letter)[0]
+    first = unicodedata.normalize("NFD", letter)[0]
     return first if first.isascii() and first.isalpha() else letter
 
 
@@ -93,7 +93,7 @@ _SYMBOLS = range(0x2600, 0x2700), range(0x2190, 0x2200), range(0x4E00, 0x4F00), 
 
 
 def emoji(pair: Pair, context: Context) -> Pair:
-    """Return the pair with the same emoji, symbol or foreign letter at both ends."""
+    """Return the pair with the same emoji, symbol or foreign letter at the end of both sides."""
     draw = context.random
     ranges = _UNKNOWN if draw.random() < 0.75 else _SYMBOLS
     unknown = chr(draw.choice(draw.choice(ranges)))

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from transformer_cli.base import registry
 from transformer_cli.base.errors import did_you_mean
+from transformer_cli.config.languages import base_language
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Probability, Section, setting
 from transformer_cli.text.protocol import Tokenizers
@@ -52,5 +53,5 @@ def find_changes(
     from transformer_cli.extensions.noise.noisy_text import NoisyText
 
     data = config.data
-    languages = data.src_lang, data.tgt_lang
+    languages = base_language(data.src_lang), base_language(data.tgt_lang)
     yield "words", NoisyText(training.noise, languages, tokenizers, training.max_length)

@@ -4,21 +4,24 @@ In another script, or in base64, a line has many times as many tokens as ordinar
 search takes many times as long.
 """
 
+import re
 from functools import cached_property
 from statistics import median
 from typing import Any
 
+from transformer_cli.config.languages import has_spaces
 from transformer_cli.inference.translation import EncodedLine
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.text.protocol import SPECIALS
 
-MIN_CHARACTERS_PER_TOKEN = 1.5
-"""Ordinary text has about four, but in languages without spaces, it may have fewer than two."""
-FEWEST_TOKENS = 20
-"""The length of the shortest line that is copied; a shorter one may be a foreign name."""
+MIN_LETTERS_PER_TOKEN = 1.5
+"""Ordinary text in languages with spaces has about four."""
+FEWEST_TOKENS = 30
+"""The length of the shortest line that is copied; a shorter one may be a list of foreign names."""
 FEWEST_EQUAL_TOKENS, MOST_KINDS = 50, 4
 """A line of so many tokens is copied if it has at most so many different ones."""
 _USUAL_LENGTH = 3  # of a token, if words are split at spaces
+_BYTE = re.compile("<0x[0-9A-F]{2}>")
 
 
 class Sparing(TextTranslator[Any]):
@@ -38,11 +41,22 @@ class Sparing(TextTranslator[Any]):
             return False
         if len(ids) >= FEWEST_EQUAL_TOKENS and len(set(ids)) <= MOST_KINDS:
             return True
-        return len(ids) * MIN_CHARACTERS_PER_TOKEN > len(line.text) and self._has_long_tokens
+        letters = sum(map(str.isalpha, line.text))
+        if len(ids) * MIN_LETTERS_PER_TOKEN <= letters or not self._has_long_tokens:
+            return False
+        # Punctuation and digits are tokens of one character in ordinary text, too.
+        spelling = sum(map(_spells_letters, map(self.tokenizers.src.token, ids)))
+        return spelling >= FEWEST_TOKENS and spelling * MIN_LETTERS_PER_TOKEN > letters
 
     @cached_property
     def _has_long_tokens(self) -> bool:
+        """Whether ordinary lines have fewer tokens than letters."""
         tokenizer = self.tokenizers.src
-        numbers = range(len(SPECIALS), tokenizer.text_size)
-        lengths = (len(tokenizer.token(number).removeprefix("▁")) for number in numbers)
-        return median([0, *lengths]) >= _USUAL_LENGTH
+        tokens = map(tokenizer.token, range(len(SPECIALS), tokenizer.text_size))
+        lengths = [len(each.removeprefix("▁")) for each in tokens if not _BYTE.fullmatch(each)]
+        is_spaced = has_spaces(self.config.data.src_lang)
+        return is_spaced and median([0, *lengths]) >= _USUAL_LENGTH
+
+
+def _spells_letters(token: str) -> bool:
+    return bool(_BYTE.fullmatch(token)) or any(map(str.isalpha, token))

@@ -1,9 +1,10 @@
 """Learn the usual casing of words from text, restore it in lines, and write lines in capitals."""
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 from transformer_cli.extensions.truecasing.lines import Casing, casing_of
@@ -11,7 +12,7 @@ from transformer_cli.extensions.verbatim.verbatim_parts import find_verbatim
 
 MOST_BYTES = 400_000
 """The size of the table in UTF-8; frequent words come first."""
-_WORD = re.compile(r"[^\W\d_]+")
+_WORD = re.compile(r"(?:[^\W\d_][\u0300-\u036f]*)+")
 _SENTENCE_END = re.compile(r"[.!?:…。！？]")
 _DOTTED = ("tr", "az")  # languages in which I is the capital of ı, and İ that of i
 _MIN_SURPLUS = 3  # words: less does not show how words with an ending are written
@@ -54,7 +55,7 @@ def learn_casing(lines: Iterable[str], language: str) -> dict[str, Any]:
     """
     counts: Counter[str] = Counter()
     first: Counter[bool] = Counter()
-    for line in lines:
+    for line in map(partial(unicodedata.normalize, "NFC"), lines):
         if casing_of(line) is not None:
             continue
         for word, starts_sentence, _ in _words(line):
@@ -113,9 +114,10 @@ def restore(line: str, written: Casing, record: Mapping[str, Any]) -> str:
     """
     language = record["src_lang"]
     table = _open_table(record["words"], language)
-    words = [*_words(line)]
+    text = unicodedata.normalize("NFC", line)
+    words = [*_words(text)]
     usual = [table.find(word) for word, _, _ in words]
-    is_sentence = bool(_SENTENCE_END.search(line, max(0, len(line.rstrip()) - 2)))
+    is_sentence = bool(_SENTENCE_END.search(text, max(0, len(text.rstrip()) - 2)))
     if not _is_unusual(written, words, usual, record["capital_first"], is_sentence):
         return line
     restored, end = [], 0
@@ -123,9 +125,9 @@ def restore(line: str, written: Casing, record: Mapping[str, Any]) -> str:
         own = known or table.guess(word)
         if starts_sentence and record["capital_first"]:
             own = _capitalized(own, language)
-        restored += [line[end:place], own]
+        restored += [text[end:place], own]
         end = place + len(word)
-    return "".join((*restored, line[end:]))
+    return "".join((*restored, text[end:]))
 
 
 class _Table:
@@ -133,7 +135,7 @@ class _Table:
 
     def __init__(self, words: str, language: str) -> None:
         self._language = language
-        self._words = {_key(word, language): word for word in words.split(" ")}
+        self._words = {_key(word, language): word for word in words.split()}
 
     @cached_property
     def _capitals(self) -> Counter[str]:
@@ -173,7 +175,9 @@ def _is_unusual(
 ) -> bool:
     """Return whether enough words have another casing than usual; a title is no evidence."""
     others = sum(
-        known is not None and known != word and not starts_sentence
+        known is not None
+        and known != word
+        and (not starts_sentence or (written == "upper" and len(word) > 1))
         for (word, starts_sentence, _), known in zip(words, usual, strict=True)
     )
     if written == "title":

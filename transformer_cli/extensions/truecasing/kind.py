@@ -8,8 +8,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from transformer_cli.config.languages import base_language
 from transformer_cli.config.schema import Config
-from transformer_cli.extensions.truecasing.lines import casing_of
+from transformer_cli.extensions.truecasing.lines import casing_of, rewritten
 from transformer_cli.extensions.verbatim.verbatim_parts import map_words
 from transformer_cli.inference.translation import EncodedLine, Reviser, Translation
 from transformer_cli.text.protocol import EncodedSource, Lines, Tokenizers
@@ -23,7 +24,8 @@ class TruecaseKind:
     def describe(self, config: Config) -> dict[str, Any]:
         if config.tokenizer.lowercase or not getattr(config.tokenizer, "truecase", True):
             return {}
-        return {"src_lang": config.data.src_lang, "tgt_lang": config.data.tgt_lang}
+        languages = map(base_language, (config.data.src_lang, config.data.tgt_lang))
+        return dict(zip(("src_lang", "tgt_lang"), languages, strict=True))
 
     def searches_again(self, config: Config) -> bool:
         return False
@@ -68,12 +70,7 @@ class _Truecasing(Tokenizers):
             from transformer_cli.extensions.truecasing.casing import restore
 
             restored = restore(line, kind, self.record)
-            if restored is not line:
-                # A line may have attributes, e.g. a tag.
-                made = str.__new__(type(line), restored)
-                for name, value in getattr(line, "__dict__", {}).items():
-                    setattr(made, name, value)
-                line = made
+            line = line if restored is line else rewritten(line, restored)
         return super().encode_source(line)
 
     @property
@@ -97,7 +94,8 @@ class _Capitalizer(Reviser):
     ) -> list[list[Translation]]:
         revised = list(found)
         for place, line in enumerate(lines):
-            if line.source.line is not line.text and casing_of(line.text) == "upper":
+            is_restored = line.source.line is not line.text and not line.is_copied
+            if is_restored and casing_of(line.text) == "upper":
                 from transformer_cli.extensions.truecasing.casing import to_upper
 
                 change = partial(to_upper, language=self._language)

@@ -39,3 +39,11 @@ def casing_of(line: str) -> Casing | None:
 
 def _is_small(line: str) -> bool:
     return sum(map(str.islower, line)) > len(line) / 2
+
+
+def rewritten(line: str, text: str) -> str:
+    """Return ``text`` with the attributes that ``line`` may have, e.g. a tag."""
+    made = str.__new__(type(line), text)
+    for name, value in getattr(line, "__dict__", {}).items():
+        setattr(made, name, value)
+    return made

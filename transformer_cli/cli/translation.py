@@ -153,8 +153,9 @@ class RowFormat(InputFormat):
             # Opened before the output: notes on its lines appear only if the lines do.
             notes = [stack.enter_context(each.notes()) for each in translator.all_revisers]
             # A terminal gives one line at a time.
-            waits = source.waits if isinstance(source, PolledReader) else source.isatty
-            yield Translating(given, translator, rows, notes, source.isatty(), waits)
+            is_typed = source.isatty()
+            waits = source.waits if isinstance(source, PolledReader) else partial(bool, is_typed)
+            yield Translating(given, translator, rows, notes, is_typed, waits)
 
     @contextmanager
     def _open_rows(self, given: TranslateOptions) -> Iterator[tuple[Iterator[Row], BinaryIO]]:

@@ -9,6 +9,7 @@ translated as `translate` does it, second searches included. The CPU time is the
 import argparse
 import base64
 import random
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -50,7 +51,7 @@ def make_kinds(lines: list[str], draw: random.Random) -> dict[str, Callable[[], 
 
 
 def main() -> None:
-    """Measure, and print a table in Markdown."""
+    """Print a table in Markdown; exit with 1 if a kind of text takes too long."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("run", type=Path)
     parser.add_argument("--text", type=Path, required=True)
@@ -63,13 +64,17 @@ def main() -> None:
     translator.translate(lines)  # the first time takes longer
     usual = _time(translator, lines) / tokens
     rows = [("ordinary", f"{tokens:,}", f"{1e6 * usual:.0f}", "1.00")]
+    slow = []
     for name, make in make_kinds(lines, random.Random(1)).items():
         unusual: list[str] = []
         while (count := _count(translator, unusual)) < tokens:
             unusual += [make() for _ in range(max(1, len(unusual) // 4))]
         took = _time(translator, unusual) / count
         rows.append((name, f"{count:,}", f"{1e6 * took:.0f}", f"{took / usual:.2f}"))
+        if took > MOST * usual:
+            slow.append(name)
     print(markdown_table(("text", "tokens", "µs a token", "factor"), rows))
+    sys.exit(f"more than {MOST:g} times as slow: {', '.join(slow)}" if slow else 0)
 
 
 class NoMarks:

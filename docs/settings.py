@@ -223,7 +223,7 @@ def _type(part: Schema) -> str:
         case "object" if _is_source(part):
             return _describe_mapping(part)
         case "object" if "properties" not in part["additionalProperties"]:
-            return f"{_type(part['additionalProperties'])} by name"
+            return f"{_type(part['additionalProperties'])}, by name"
         case "object":
             return f"{_describe_mapping(part['additionalProperties'])} by name"
         case _ if part.get("format") == "path":

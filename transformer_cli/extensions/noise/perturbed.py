@@ -7,10 +7,12 @@ from typing import Any
 
 from transformer_cli.base import registry
 from transformer_cli.base.messages import bar
+from transformer_cli.cli.display import align_columns
 from transformer_cli.cli.evaluate import ScoredText
 from transformer_cli.config.choices import METRICS
 from transformer_cli.config.languages import base_language
 from transformer_cli.evaluation.scores import Scores, score
+from transformer_cli.extensions.noise.noisy_text import load_rule
 from transformer_cli.extensions.noise.rules import Context, Pair
 from transformer_cli.extensions.truecasing.lines import rewritten
 from transformer_cli.inference.translation import Notes
@@ -21,7 +23,7 @@ def perturb(scored: ScoredText, name: str) -> list[Pair]:
     """Return the pairs of a text with one kind of noise in every pair, always the same."""
     pairs = [Pair(*pair) for pair in zip(scored.pairs.src, scored.pairs.tgt, strict=True)]
     data = scored.translator.config.data
-    rule = registry.all_entries("noise rule")[name].load()
+    rule = load_rule(name)
     languages = base_language(data.src_lang), base_language(data.tgt_lang)
     changed = []
     for number, pair in enumerate(pairs):
@@ -63,7 +65,4 @@ class PerturbedScores(Notes):
         rows = [["noise", *(METRICS[name].label for name in next(iter(self._scores.values())))]]
         for name, scores in self._scores.items():
             rows.append([name, *(f"{each.value:.2f}" for each in scores.values())])
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        for first, *rest in rows:
-            cells = (cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))
-            yield "   ".join((first.ljust(widths[0]), *cells))
+        yield from align_columns(rows)

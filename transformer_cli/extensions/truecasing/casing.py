@@ -1,4 +1,4 @@
-"""Learn the usual casing of words from text, restore it in lines, and write lines in capitals."""
+"""Learn the usual casing of words from text, and restore it in lines."""
 
 import re
 import unicodedata

@@ -19,7 +19,7 @@ _TYPES = {"src_lang": str, "tgt_lang": str, "words": str, "capital_first": bool}
 
 
 class TruecaseKind:
-    """The ``CodecKind`` that makes ``TruecasingTokenizers``."""
+    """The ``CodecKind`` that makes ``_Truecasing`` tokenizers."""
 
     def describe(self, config: Config) -> dict[str, Any]:
         if config.tokenizer.lowercase or not getattr(config.tokenizer, "truecase", True):

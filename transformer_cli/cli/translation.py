@@ -151,7 +151,7 @@ class RowFormat(InputFormat):
             rows, source = stack.enter_context(self._open_rows(given))
             translator = translator or load_translator(given)
             # Opened before the output: notes on its lines appear only if the lines do.
-            notes = [stack.enter_context(each.notes()) for each in translator.all_revisers]
+            notes = [*map(stack.enter_context, translator.new_notes())]
             # A terminal gives one line at a time.
             is_typed = source.isatty()
             waits = source.waits if isinstance(source, PolledReader) else partial(bool, is_typed)

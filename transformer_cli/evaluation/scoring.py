@@ -105,7 +105,7 @@ def evaluate(
         translator.engine.precision,
         ranks,
     )
-    notes = [*(reviser.notes() for reviser in translator.all_revisers), *notes]
+    notes = [*translator.new_notes(), *notes]
     for number, (src, tgt) in enumerate(zip(text.src, hypotheses, strict=True), start=1):
         for note in notes:
             list(note.look(number, src, [Translation(tgt)]))

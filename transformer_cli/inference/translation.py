@@ -115,6 +115,6 @@ class Reviser:
         """
         return found
 
-    def notes(self) -> Notes:
-        """Return new ``Notes`` for the translations of one text."""
-        return Notes()
+    def notes(self) -> Notes | None:
+        """Return new ``Notes`` for the translations of one text, or None to take no notes."""
+        return None

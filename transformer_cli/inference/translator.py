@@ -14,6 +14,7 @@ from transformer_cli.config.schema import Config
 from transformer_cli.inference.engine import Hypothesis, MakeSampler, SearchEngine, SearchOptions
 from transformer_cli.inference.translation import (
     EncodedLine,
+    Notes,
     Pieces,
     Reviser,
     Translation,
@@ -123,6 +124,10 @@ class TextTranslator(Generic[EngineT]):
     def all_revisers(self) -> tuple[Reviser, ...]:
         """All revisers, in the order they run; those of the tokenizers come first."""
         return (*self.tokenizers.revisers, *self.revisers)
+
+    def new_notes(self) -> list[Notes]:
+        """Return notes of the revisers for the translations of one text."""
+        return [notes for each in self.all_revisers if (notes := each.notes())]
 
     @property
     def settings_fingerprint(self) -> dict[str, str]:

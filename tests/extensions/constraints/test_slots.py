@@ -119,7 +119,7 @@ def test_tags_are_never_written(beam_size: int) -> None:
 
 def remarks(translator: TorchTranslator, lines: list[str]) -> list[list[str]]:
     """Return what the notes say about each line and its best translation."""
-    notes = [reviser.notes() for reviser in translator.all_revisers]
+    notes = translator.new_notes()
     found = translate_stream(translator, lines, n_best=1)
     pairs = zip(lines, found, strict=True)
     return [[*chain(*(each.look(1, line, one) for each in notes))] for line, one in pairs]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
 
-from transformer_cli.extensions.truecasing.casing import to_lower, to_upper
+from transformer_cli.extensions.truecasing.lines import to_lower, to_upper
 from transformer_cli.extensions.verbatim.verbatim_parts import map_words
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from transformer_cli.config.languages import base_language
 from transformer_cli.config.schema import Config
-from transformer_cli.extensions.truecasing.lines import casing_of, rewritten
+from transformer_cli.extensions.truecasing.lines import casing_of, rewritten, to_upper
 from transformer_cli.extensions.verbatim.verbatim_parts import map_words
 from transformer_cli.inference.translation import EncodedLine, Reviser, Translation
 from transformer_cli.text.protocol import EncodedSource, Lines, Tokenizers
@@ -41,7 +41,7 @@ class TruecaseKind:
         pass  # without a record, lines are translated as they are
 
     def learn(self, record: dict[str, Any], src: Lines, tgt: Lines) -> dict[str, Any]:
-        from transformer_cli.extensions.truecasing.casing import learn_casing
+        from transformer_cli.extensions.truecasing.learning import learn_casing
 
         return {**record, **learn_casing(src, record["src_lang"])}
 
@@ -96,8 +96,6 @@ class _Capitalizer(Reviser):
         for place, line in enumerate(lines):
             is_restored = line.source.line is not line.text and not line.is_copied
             if is_restored and casing_of(line.text) == "upper":
-                from transformer_cli.extensions.truecasing.casing import to_upper
-
                 change = partial(to_upper, language=self._language)
                 revised[place] = [
                     replace(one, text=map_words(one.text, change)) for one in found[place]

@@ -1,8 +1,10 @@
-"""Find lines that are written in unusual casing."""
+"""Find words in lines, and lines that are written in unusual casing."""
 
+import re
+from collections.abc import Iterator
 from typing import Literal
 
-from transformer_cli.extensions.verbatim.verbatim_parts import without_verbatim
+from transformer_cli.extensions.verbatim.verbatim_parts import find_verbatim, without_verbatim
 
 Casing = Literal["upper", "lower", "title"]
 """In capitals, without capitals, or with a capital in each word."""
@@ -10,6 +12,10 @@ MIN_UPPER = 0.8
 """The smallest share of capitals among the letters of a line in capitals."""
 _FEWEST_WORDS = {"upper": 2, "lower": 2, "title": 4}
 """Fewer words say nothing; a title may have a capital in each of its words."""
+_WORD = re.compile(r"(?:[^\W\d_][\u0300-\u036f]*)+")
+SENTENCE_END = re.compile(r"[.!?:…。！？]")
+_DIGIT = re.compile(r"\d")
+_DOTTED = ("tr", "az")  # languages in which I is the capital of ı, and İ that of i
 
 
 def casing_of(line: str) -> Casing | None:
@@ -39,6 +45,44 @@ def casing_of(line: str) -> Casing | None:
 
 def _is_small(line: str) -> bool:
     return sum(map(str.islower, line)) > len(line) / 2
+
+
+def words_of(line: str) -> Iterator[tuple[str, bool, int]]:
+    """Yield the words outside verbatim parts: word, whether it starts a sentence, place."""
+    spans = [(start, end) for _, start, end in find_verbatim(line)]
+    spans.reverse()
+    end, starts = 0, True
+    for match in _WORD.finditer(line):
+        while spans and spans[-1][1] <= match.start():
+            spans.pop()
+        between = line[end : match.start()]
+        starts = (starts or bool(SENTENCE_END.search(between))) and not _DIGIT.search(between)
+        end = match.end()
+        if not (spans and spans[-1][0] < end):
+            yield match[0], starts, match.start()
+        starts = False
+
+
+def to_upper(text: str, language: str) -> str:
+    """Return a text in capitals, by Unicode's rules: ß becomes SS, and in Turkish, i becomes İ."""
+    return (text.replace("i", "İ") if language in _DOTTED else text).upper()
+
+
+def to_lower(text: str, language: str) -> str:
+    """Return a text without capitals; in Turkish, I becomes ı."""
+    if language in _DOTTED:
+        text = text.replace("I", "ı").replace("İ", "i")
+    return text.lower()
+
+
+def capitalized(word: str, language: str) -> str:
+    """Return a word with a capital first letter."""
+    return to_upper(word[0], language) + word[1:]
+
+
+def spelling_key(word: str, language: str) -> str:
+    """Return what all spellings of a word have in common."""
+    return to_upper(word, language).replace("ẞ", "SS")
 
 
 def rewritten(line: str, text: str) -> str:

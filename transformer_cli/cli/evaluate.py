@@ -75,7 +75,7 @@ class EvaluateOptions(options.HardwareOptions, TextOptions):
 class EvaluateExtra(ExtraOptions):
     """The base class of options that an extension adds to ``evaluate``."""
 
-    def notes(self, given: EvaluateOptions, scored: ScoredText) -> "translation.Notes | None":
+    def notes(self, given: Any, scored: ScoredText) -> "translation.Notes | None":
         """Return an object that adds facts about the translations to the report, or None."""
         return None
 

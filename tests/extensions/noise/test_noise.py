@@ -159,7 +159,7 @@ def test_unknown_kinds_and_too_large_shares_are_errors(config: Path) -> None:
 # --- in evaluate ----------------------------------------------------------------------------------
 
 
-def test_evaluate_scores_each_kind_of_noise(training: Training) -> None:
+def test_evaluate_and_report_score_each_kind_of_noise(training: Training, tmp_path: Path) -> None:
     finished = run("evaluate", training.run, "--perturb", "--json")
     assert finished.code == 0, finished.err
     report = json.loads(finished.out)
@@ -167,3 +167,19 @@ def test_evaluate_scores_each_kind_of_noise(training: Training) -> None:
     assert report["perturbed"]["typos"].keys() == {"bleu", "bleu_lc", "chrf"}
     table = run("evaluate", training.run, "--perturb").out.splitlines()
     assert [line.split()[0] for line in table[-len(RULES) :]] == list(RULES)
+    page = tmp_path / "page.html"
+    assert run("report", training.run, "--perturb", "-o", page).code == 0
+    assert "\n".join(table[-len(RULES) :]) in page.read_text(encoding="utf-8")
+
+
+def test_compare_scores_each_kind_of_noise(training: Training, own_run: Path) -> None:
+    finished = run("compare", training.run, own_run, "--perturb", "--json")
+    assert finished.code == 0, finished.err
+    report = json.loads(run("evaluate", training.run, "--perturb", "--json").out)
+    name = report["split"]
+    texts = {each["split"]: each["runs"] for each in json.loads(finished.out)["splits"]}
+    assert list(texts) == [name, *(f"{name}, {rule}" for rule in RULES)]
+    for rule, scores in report["perturbed"].items():
+        for of_run in texts[f"{name}, {rule}"]:
+            values = {metric: each["value"] for metric, each in of_run["scores"].items()}
+            assert values == {metric: each["value"] for metric, each in scores.items()}

@@ -1,17 +1,17 @@
 """The command ``transformer-cli compare``, and its tables of runs and of groups of runs."""
 
-import json as json_format
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, runtime_checkable
 
 from transformer_cli.base.messages import bar, log, warn
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
-from transformer_cli.cli.declaring import argument, option
+from transformer_cli.cli.declaring import CommandOptions, argument, declared_by, option
 from transformer_cli.cli.display import align_columns, plus_minus, say
 from transformer_cli.config.choices import METRICS
 
@@ -26,41 +26,57 @@ with lazy_imports():
     from transformer_cli.runs import metrics_log
 
 if TYPE_CHECKING:
+    from transformer_cli.config.data_schema import DataConfig
     from transformer_cli.evaluation.scores import Metrics
 
 _WIDTH = 100  # columns that tables fit into, unless the names alone are wider
 _NARROWEST = 12
 Entry = Mapping[str, Any]  # a run or a group of runs, as in the JSON output
-Runs = Annotated[
-    list[Path],
-    argument(
-        "RUN",
-        "Run directories. To compare groups of runs with different seeds, give directories of runs "
-        "or quoted patterns ('runs/a-*').",
-    ),
-]
-Splits = Annotated[
-    list[str] | None,
-    option(
-        "[RUN:]NAME",
-        "Split of the runs' corpus, or RUN:NAME for a split of one run's corpus; repeatable.  "
-        "[default: the first test split, or val]",
-        "--split",
-    ),
-]
-Checkpoint = Annotated[Literal["best", "last", "average"], option(None, "Checkpoint of each run.")]
 
 
-def compare(
-    runs: Runs,
-    splits: Splits = None,
-    checkpoint: Checkpoint = "best",
-    beam_size: options.BeamSize = None,
-    json: options.Json = False,
-    device: options.Device = "auto",
-    precision: options.Precision = "auto",
-    threads: options.Threads = None,
-) -> None:
+@dataclass(frozen=True)
+class CompareOptions(CommandOptions):
+    """The options of ``compare``: runs, texts, checkpoint, beam size and hardware."""
+
+    runs: Annotated[
+        list[Path],
+        argument(
+            "RUN",
+            "Run directories. To compare groups of runs with different seeds, give directories of "
+            "runs or quoted patterns ('runs/a-*').",
+        ),
+    ]
+    splits: Annotated[
+        list[str] | None,
+        option(
+            "[RUN:]NAME",
+            "Split of the runs' corpus, or RUN:NAME for a split of one run's corpus; repeatable.  "
+            "[default: the first test split, or val]",
+            "--split",
+        ),
+    ] = None
+    checkpoint: Annotated[
+        Literal["best", "last", "average"], option(None, "Checkpoint of each run.")
+    ] = "best"
+    beam_size: options.BeamSize = None
+    json: options.Json = False
+    device: options.Device = "auto"
+    precision: options.Precision = "auto"
+    threads: options.Threads = None
+
+
+@runtime_checkable
+class Variations(Protocol):
+    """Options of an extension that add variations of each text to ``compare``."""
+
+    def variations(
+        self, text: "corpus.ParallelText", data: "DataConfig"
+    ) -> "Iterator[tuple[str, corpus.ParallelText]]":
+        """Yield the name and the content of each text to score next to ``text``."""
+
+
+@declared_by(CompareOptions)
+def compare(given: CompareOptions) -> None:
     """Compare trained models: scores on the same text, costs, and the settings that differ.
 
     Each run's BLEU is tested against the first run's by paired bootstrap resampling: p is the
@@ -80,31 +96,50 @@ def compare(
     Compare an adapted model with the original on the old and the new text:
       transformer-cli compare runs/old runs/new --split runs/old:test --split runs/new:test
     """
+    print_comparison(given)
+
+
+def print_comparison(given: CompareOptions) -> None:
+    """Compare runs; see ``compare``."""
     with options.prefix_errors("compare: "):
-        compared, kind = compared_runs.open_groups(runs, checkpoint, beam_size)
+        compared, kind = compared_runs.open_groups(given.runs, given.checkpoint, given.beam_size)
     opened = [run for group in compared for run in group.runs]
-    texts = compared_runs.load_texts(opened, splits or [])
+    texts = _with_variations(
+        compared_runs.load_texts(opened, given.splits or []), given, opened[0].config.data
+    )
     directories = [run.directory for run in opened]
     metrics = best_checkpoint.metrics_of_runs(opened[0].config, directories, log)
-    devices.use_threads(threads)
-    torch_device = devices.choose_device(device)
-    torch_precision = devices.choose_precision(precision, torch_device)
-    search = {"beam_size": beam_size}
-    compute = loading.ComputeOptions("auto", device, precision, threads, search)
+    devices.use_threads(given.threads)
+    device = devices.choose_device(given.device)
+    precision = devices.choose_precision(given.precision, device)
+    search = {"beam_size": given.beam_size}
+    compute = loading.ComputeOptions("auto", given.device, given.precision, given.threads, search)
     reports = [
         {
             "split": name,
             "sentences": len(text),
-            "checkpoint": checkpoint,
+            "checkpoint": given.checkpoint,
             **_compare_on(text, compared, kind, compute, metrics),
-            "environment": metrics_log.describe_environment(torch_device, torch_precision),
+            "environment": metrics_log.describe_environment(device, precision),
         }
         for name, text in texts
     ]
-    if json:
-        say(json_format.dumps({"splits": reports} if len(reports) > 1 else reports[0]))
+    if given.json:
+        say(json.dumps({"splits": reports} if len(reports) > 1 else reports[0]))
     else:
         say(format_reports(reports, kind))
+
+
+def _with_variations(
+    texts: Sequence[tuple[str, "corpus.ParallelText"]], given: CompareOptions, data: "DataConfig"
+) -> list[tuple[str, "corpus.ParallelText"]]:
+    """Return the texts, each followed by the variations that options of extensions add."""
+    extras = [each for each in given.extras if isinstance(each, Variations)]
+    all_texts = []
+    for name, text in texts:
+        varied = chain.from_iterable(each.variations(text, data) for each in extras)
+        all_texts += [(name, text), *((f"{name}, {change}", other) for change, other in varied)]
+    return all_texts
 
 
 def _compare_on(

@@ -133,12 +133,14 @@ def compare_splits(
     for split in plan.sweep.settings.evaluate:
         say("")
         try:
-            command_compare.compare(
-                [plan.directory.path],
-                [split],
-                device=device,
-                precision=precision,
-                threads=threads,
+            command_compare.print_comparison(
+                command_compare.CompareOptions(
+                    [plan.directory.path],
+                    [split],
+                    device=device,
+                    precision=precision,
+                    threads=threads,
+                )
             )
         except UsageError as error:  # the points' texts of this split may differ
             log(f"{split}: not compared: {error}")

@@ -6,6 +6,8 @@ provides = {
     "training settings": {"noise": {"load": "settings:NoiseSettings"}},
     "augmentation": {"noise": {"load": "settings:find_changes"}},
     "evaluate options": {"perturb": {"load": "options:PerturbOptions"}},
+    "report options": {"perturb": {"load": "options:PerturbOptions"}},
+    "compare options": {"perturb": {"load": "options:PerturbOptions"}},
     # A rule is a function (pair, ``rules.Context``) -> pair.
     "noise rule": {
         "all_caps": {"load": "rules:all_caps"},

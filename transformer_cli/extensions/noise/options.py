@@ -1,16 +1,19 @@
-"""The option ``--perturb`` of ``evaluate``."""
+"""The option ``--perturb`` of ``evaluate``, ``report`` and ``compare``."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli.declaring import flag
-from transformer_cli.cli.evaluate import EvaluateExtra, EvaluateOptions, ScoredText
+from transformer_cli.cli.evaluate import EvaluateExtra, ScoredText
 
 with lazy_imports():
     from transformer_cli.extensions.noise import perturbed
 
 if TYPE_CHECKING:
+    from transformer_cli.config.data_schema import DataConfig
+    from transformer_cli.data.corpus import ParallelText
     from transformer_cli.inference.translation import Notes
 
 
@@ -28,6 +31,13 @@ class PerturbOptions(EvaluateExtra):
         ),
     ] = False
 
-    def notes(self, given: EvaluateOptions, scored: ScoredText) -> "Notes | None":
+    def notes(self, given: Any, scored: ScoredText) -> "Notes | None":
         """Return ``Notes`` that score the text with noise, or None if that was not requested."""
         return perturbed.PerturbedScores(scored) if self.perturb else None
+
+    def variations(
+        self, text: "ParallelText", data: "DataConfig"
+    ) -> "Iterator[tuple[str, ParallelText]]":
+        """Yield the name of each kind of noise and a text with it, if that was requested."""
+        if self.perturb:
+            yield from perturbed.variations(text, data)

@@ -10,7 +10,9 @@ from transformer_cli.base.messages import bar
 from transformer_cli.cli.display import align_columns
 from transformer_cli.cli.evaluate import ScoredText
 from transformer_cli.config.choices import METRICS
+from transformer_cli.config.data_schema import DataConfig
 from transformer_cli.config.languages import base_language
+from transformer_cli.data.corpus import ParallelText
 from transformer_cli.evaluation.scores import Scores, score
 from transformer_cli.extensions.noise.noisy_text import load_rule
 from transformer_cli.extensions.noise.rules import Context, Pair
@@ -19,18 +21,19 @@ from transformer_cli.inference.translation import Notes
 from transformer_cli.inference.translator import Watcher
 
 
-def perturb(scored: ScoredText, name: str) -> list[Pair]:
-    """Return the pairs of a text with one kind of noise in every pair, always the same."""
-    pairs = [Pair(*pair) for pair in zip(scored.pairs.src, scored.pairs.tgt, strict=True)]
-    data = scored.translator.config.data
-    rule = load_rule(name)
+def variations(text: ParallelText, data: DataConfig) -> Iterator[tuple[str, ParallelText]]:
+    """Yield each kind of noise and the text with it in every pair, always the same."""
+    pairs = [Pair(*pair) for pair in text.pairs()]
     languages = base_language(data.src_lang), base_language(data.tgt_lang)
-    changed = []
-    for number, pair in enumerate(pairs):
-        behind = pairs[(number + 1) % len(pairs)]
-        src, tgt = rule(pair, Context(*languages, Random(f"{name} {number}"), behind))
-        changed.append(Pair(rewritten(pair.src, src), tgt))
-    return changed
+    for name in registry.all_entries("noise rule"):
+        rule = load_rule(name)
+        changed = []
+        for number, pair in enumerate(pairs):
+            behind = pairs[(number + 1) % len(pairs)]
+            src, tgt = rule(pair, Context(*languages, Random(f"{name} {number}"), behind))
+            changed.append(Pair(rewritten(pair.src, src), tgt))
+        src_lines, tgt_lines = zip(*changed, strict=True)
+        yield name, ParallelText([*src_lines], [*tgt_lines])
 
 
 class PerturbedScores(Notes):
@@ -41,14 +44,13 @@ class PerturbedScores(Notes):
 
     @cached_property
     def _scores(self) -> dict[str, Scores]:
-        names = registry.all_entries("noise rule")
         scored = self._scored
+        noisy = dict(variations(scored.pairs, scored.translator.config.data))
         found = {}
-        with bar(len(names) * len(scored.pairs), "with noise", " sentences") as shown:
-            for name in names:
-                src, tgt = zip(*perturb(scored, name), strict=True)
-                translated = scored.translator.translate(src, Watcher(shown.update))
-                found[name] = score(translated, tgt, metrics=scored.metrics)
+        with bar(len(noisy) * len(scored.pairs), "with noise", " sentences") as shown:
+            for name, text in noisy.items():
+                translated = scored.translator.translate(text.src, Watcher(shown.update))
+                found[name] = score(translated, text.tgt, metrics=scored.metrics)
         return found
 
     @property

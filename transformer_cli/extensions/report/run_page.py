@@ -4,6 +4,7 @@ import base64
 import random
 from collections.abc import Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from torch import Tensor
 from transformer_cli.base.errors import InputError, UsageError
 from transformer_cli.base.messages import bar, log, warn
 from transformer_cli.cli import options
+from transformer_cli.cli.declaring import CommandOptions
+from transformer_cli.cli.evaluate import EvaluateExtra, ScoredText
 from transformer_cli.config.choices import METRICS
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.data.corpus import ParallelText
@@ -43,9 +46,14 @@ def render_run(
     split: str | None,
     checkpoint: str,
     compute: ComputeOptions,
+    *,
     sentences: Sequence[str],
+    given: CommandOptions,
 ) -> str:
-    """Return the HTML page about a run, with a split's scores, and attention of ``sentences``."""
+    """Return the HTML page about a run, with a split's scores, and attention of ``sentences``.
+
+    The notes of ``EvaluateExtra`` options in ``given`` go below the scores.
+    """
     for sentence in sentences:
         _check_sentence(sentence)
     plotly = plotly_script()  # fail before the long work
@@ -59,6 +67,9 @@ def render_run(
     metrics = metrics_of_runs(run.load_config(), [run], log)
     with options.prefix_errors("--sentence: "):
         attention = [pack_sentence(translator, sentence) for sentence in sentences]
+    scored = ScoredText(split, text, [run], metrics, searcher or translator)
+    extras = (each for each in given.extras if isinstance(each, EvaluateExtra))
+    notes = [*filter(None, (each.notes(given, scored) for each in extras))]
     with bar(len(text), split, " sentences") as shown:
         encoded = encode_pairs(text.pairs(), tokenizers)
         result = evaluate(
@@ -68,6 +79,7 @@ def render_run(
             thorough=True,
             searcher=searcher,
             metrics=metrics,
+            notes=notes,
         )
     source_lengths = encoded.src.lengths.tolist()
     attention += _attend(translator, text, source_lengths)
@@ -94,6 +106,7 @@ def render_run(
         tokenizers=tokenizers,
         decoding=translator.decoding,
         scores=result.scores,
+        remarks=[*chain.from_iterable(each.remarks() for each in notes)],
         perplexity=metrics_log.perplexity(result.loss),
         lengths=lengths,
         examples=choose_examples(text, result.hypotheses),

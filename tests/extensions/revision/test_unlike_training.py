@@ -10,7 +10,7 @@ from extensions.revision.test_doubts import doubting
 from transformer_cli.extensions.revision import doubts
 from transformer_cli.extensions.revision.doubts import UNLIKE
 from transformer_cli.extensions.revision.unlike_training import FEWEST_TOKENS, Sparing
-from transformer_cli.inference.translation import EncodedLine
+from transformer_cli.inference.translation import EncodedLine, Translation
 from transformer_cli.text.protocol import EncodedSource, Tokenizers
 
 
@@ -71,12 +71,14 @@ def test_copied_lines_are_reported_and_not_searched_again() -> None:
 
 
 def test_only_so_many_tokens_are_searched_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    def choose(doubtful: int, fewest: int) -> int:
+    def choose(doubtful: int, fewest: int, written: int = 8) -> int:
         monkeypatch.setattr(doubts, "_FEWEST_TOKENS", fewest)
         lines = [EncodedLine("", EncodedSource("", []), [[5] * 10]) for _ in range(64)]
         whys = ["repeats itself"] * doubtful + [""] * (len(lines) - doubtful)
-        return len(doubts._choose(lines, whys))
+        found = [[Translation("", tokens=written)] for _ in lines]
+        return len(doubts._choose(lines, found, whys))
 
     assert choose(3, fewest=1) == 3
     assert choose(64, fewest=1) == 4
+    assert choose(64, fewest=1, written=20) == 2  # a long translation takes longer
     assert choose(64, fewest=100) == 10

@@ -40,7 +40,7 @@ SECOND_BEAM = 8
 MAX_SHARE = 1 / 16
 """The share of the source tokens that may be searched for again, so that no text takes much longer
 than ordinary text, of which a few percent are doubtful."""
-_FEWEST_TOKENS = 512  # that may be searched for again, even if that is more than the share
+_FEWEST_TOKENS = 256  # that may be searched for again, even if that is more than the share
 _SHOWN_LINES = 10
 UNLIKE = "unlike the training text, copied"
 """The remark on a line that is its own translation because of ``Sparing``."""
@@ -168,7 +168,7 @@ class Doubts(Reviser):
         ]
         again: dict[int, list[Translation]] = {}
         if any(doubts) and not self.is_raw and translator.sampler is None:
-            places = _choose(lines, doubts)
+            places = _choose(lines, found, doubts)
             beam_size = max(SECOND_BEAM, translator.decoding.beam_size)
             others = tuple(each for each in translator.revisers if each is not self)
             wider = replace(translator.with_search(beam_size), revisers=others)
@@ -197,17 +197,21 @@ class Doubts(Reviser):
         return RevisionNotes(self.is_raw)
 
 
-def _choose(lines: Sequence[EncodedLine], doubts: Sequence[str]) -> list[int]:
+def _choose(
+    lines: Sequence[EncodedLine], found: Sequence[list[Translation]], doubts: Sequence[str]
+) -> list[int]:
     """Return the places of doubtful lines, as many as can be searched for again in time.
 
-    A second search takes about ten times as long as the first one.
+    A second search takes about ten times as long as the first one, which took long if the
+    translation is long.
     """
     sizes = [sum(map(len, line.pieces)) for line in lines]
     left = max(_FEWEST_TOKENS, MAX_SHARE * sum(sizes))
     places = []
     for place, doubt in enumerate(doubts):
-        if doubt and sizes[place] and sizes[place] <= left:
-            left -= sizes[place]
+        size = max(sizes[place], found[place][0].tokens)
+        if doubt and sizes[place] and size <= left:
+            left -= size
             places.append(place)
     return places
 

@@ -18,7 +18,7 @@ from transformer_cli.extensions.revision.doubts import (
     is_copy,
     may_copy,
 )
-from transformer_cli.extensions.revision.lost_numbers import loses_numbers
+from transformer_cli.extensions.revision.lost_numbers import loses_addresses, loses_numbers
 from transformer_cli.extensions.revision.options import RevisionOptions
 from transformer_cli.inference.search import likeliest
 from transformer_cli.inference.translation import Translation
@@ -47,6 +47,8 @@ FILES = {"src": "a", "tgt": "b"}
         ("Ja.", "Yes, of course.", ""),
         ("Ein Mann fährt mit dem Rad.", "Ein Mann fährt mit dem Rad.", "source copied"),
         ("GNU General Public", "GNU General Public", ""),
+        ("Ein Mann mit 🎉 tanzt.", "A man with \ufffd is dancing.", "has a broken character"),
+        ("Ein Mann mit \ufffd tanzt.", "A man with \ufffd is dancing.", ""),
         ("Die Katze schläft.", "Кошка спит.", "in Cyrillic letters"),
         ("«Кошка спит.»", "Кошка спит.", ""),
         (
@@ -77,6 +79,19 @@ def test_doubtful_translations_are_found(src: str, tgt: str, doubt: str) -> None
 )
 def test_a_number_that_is_spelled_out_is_not_lost(src: str, tgt: str, loses: bool) -> None:
     assert loses_numbers(src, tgt) == loses
+
+
+@pytest.mark.parametrize(
+    ("tgt", "loses"),
+    [
+        ("See https://example.org/a?b=1, or ask me@example.org.", False),
+        ("See https://example.org/a?b, or ask me@example.org.", True),
+        ("See https://example.org/a?b=1.", True),
+    ],
+)
+def test_lost_addresses_are_found(tgt: str, loses: bool) -> None:
+    src = "Siehe https://example.org/a?b=1 oder frag me@example.org."
+    assert loses_addresses(src, tgt) == loses
 
 
 def test_a_short_line_is_no_copy() -> None:
@@ -177,8 +192,11 @@ def test_tabs_that_are_kept_are_not_lost(is_raw: bool, lost: list[str]) -> None:
 
 def test_lost_tabs_and_numbers_are_reported(training: Training, tmp_path: Path) -> None:
     source = tmp_path / "in.txt"
-    source.write_text("1 2 3 4\n1 2\t2024-01-05\n2 in 1999 3\n\t1 2\n")
+    source.write_text("1 2 3 4\n1 2\t2024-01-05\n2 in 1999 3\n\t1 2\n3 in me@example.org 4\n")
     finished = run("translate", training.run, "-i", source)
-    assert finished.out.count("\n") == 4
-    assert "2 of 4 lines: numbers of the source are missing; lines 2, 3\n" in finished.err
-    assert "1 of 4 lines: tabs are lost" in finished.err
+    assert finished.out.count("\n") == 5
+    assert "2 of 5 lines: numbers of the source are missing; lines 2, 3\n" in finished.err
+    assert (
+        "1 of 5 lines: URLs or e-mail addresses of the source are missing; line 5" in finished.err
+    )
+    assert "1 of 5 lines: tabs are lost" in finished.err

@@ -24,6 +24,13 @@ class LongTokens(NumberTokenizer):
         return "▁..." if number == 5 + ord(".") % 8 else f"▁long{number}"
 
 
+class GreekTokens(LongTokens):
+    """Tokens of Greek letters."""
+
+    def token(self, number: int) -> str:
+        return "▁αβ"
+
+
 class Bytes(LongTokens):
     """Tokens of bytes, and some of one letter."""
 
@@ -61,6 +68,21 @@ def test_lines_of_many_tokens_are_copied(
     (found,) = translator.translate([line])
     assert (found == line.strip()) == is_copied
     assert searched(translator) == (not is_copied)
+
+
+@pytest.mark.parametrize(
+    ("line", "is_copied"),
+    [
+        ("Владимир", True),
+        ("这是一个测试", True),
+        ("这是", False),  # too short to tell its script
+        ("αβαβαβ", False),  # the vocabulary has these letters
+        ("ΑΒΑΒΑΒ", False),
+        ("ein Владимир aus Kiew", False),  # most of its letters are Latin
+    ],
+)
+def test_lines_in_an_unknown_script_are_copied(line: str, is_copied: bool) -> None:
+    assert sparing(GreekTokens()).encode_line(line).is_copied == is_copied
 
 
 def test_copied_lines_are_reported_and_not_searched_again() -> None:

@@ -1,7 +1,7 @@
 """Find doubtful translations from any engine, search for better ones, and report both.
 
-A translation is doubtful if it repeats itself, is much too long or too short, copies its source,
-or is in the wrong script.
+A translation is doubtful if it repeats itself, is much too long or too short, has a broken
+character, copies its source, or is in the wrong script.
 """
 
 import re
@@ -64,6 +64,8 @@ class DoubtFinder:
             return "repeats itself"
         if not 1 / _MAX_LENGTH_RATIO <= ratio <= _MAX_LENGTH_RATIO:
             return "too long" if ratio > 1 else "too short"
+        if "\ufffd" in tgt and "\ufffd" not in src:
+            return "has a broken character"
         if not self._may_copy and is_copy(src, tgt):
             return "source copied"
         script = self._script.foreign_script(tgt)
@@ -193,7 +195,7 @@ class Doubts(Reviser):
         return revised
 
     def notes(self) -> Notes:
-        """Return notes about doubtful lines and about lost numbers and tabs."""
+        """Return notes about doubtful lines and about lost numbers, addresses and tabs."""
         return RevisionNotes(self.is_raw)
 
 
@@ -217,14 +219,16 @@ def _choose(
 
 
 _NO_NUMBER, _NO_TAB = "numbers of the source are missing", "tabs are lost"
+_NO_ADDRESS = "URLs or e-mail addresses of the source are missing"
+_ADDRESS = re.compile(r"://|www\.|@")
 
 
 class RevisionNotes(Notes):
-    """Notes about doubtful translations, and translations that lack numbers or tabs."""
+    """Notes about doubtful translations, and those that lack numbers, addresses or tabs."""
 
     def __init__(self, is_raw: bool = False) -> None:
         self._is_raw = is_raw
-        self._lines: dict[str, list[int]] = {_NO_NUMBER: [], _NO_TAB: []}
+        self._lines: dict[str, list[int]] = {_NO_NUMBER: [], _NO_ADDRESS: [], _NO_TAB: []}
 
     def look(self, number: int, src: str, found: Sequence[Translation]) -> Iterator[str]:
         """Record a line in the notes; yield why its translation is doubtful, if it is."""
@@ -234,6 +238,11 @@ class RevisionNotes(Notes):
 
             if loses_numbers(src, best.text):
                 self._lines[_NO_NUMBER].append(number)
+        if not self._is_raw and _ADDRESS.search(src):
+            from transformer_cli.extensions.revision.lost_numbers import loses_addresses
+
+            if loses_addresses(src, best.text):
+                self._lines[_NO_ADDRESS].append(number)
         if "\t" in src.strip() and not any("\t" in one.text for one in found):
             self._lines[_NO_TAB].append(number)
         if best.remark:

@@ -1,11 +1,16 @@
-"""Find numbers that a translation has lost. Only imported once a source has a number."""
+"""Find numbers and addresses that a translation has lost. Only imported if a source has some."""
 
 import re
 import unicodedata
 from collections import Counter
 
-from transformer_cli.extensions.verbatim.verbatim_parts import without_verbatim
+from transformer_cli.extensions.verbatim.verbatim_parts import (
+    Group,
+    find_verbatim,
+    without_verbatim,
+)
 
+_ADDRESSES: tuple[Group, ...] = ("urls",)
 MAX_NUMBER_IN_WORDS = 12  # one side may spell out a number up to this one
 
 _THOUSANDS = re.compile(r"(?<=\d)[.,'’ \u00a0\u202f](?=\d{3}(?!\d))")
@@ -25,6 +30,11 @@ def loses_numbers(src: str, tgt: str) -> bool:
         )
         for read in (True, False)
     )
+
+
+def loses_addresses(src: str, tgt: str) -> bool:
+    """Return whether ``tgt`` lacks a URL or an e-mail address in ``src``."""
+    return any(each.text not in tgt for each in find_verbatim(src, _ADDRESSES))
 
 
 def find_numbers(line: str, reads_afternoons: bool) -> Counter[str]:

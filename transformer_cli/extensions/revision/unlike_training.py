@@ -10,6 +10,7 @@ from statistics import median
 from typing import Any
 
 from transformer_cli.config.languages import has_spaces
+from transformer_cli.extensions.revision.doubts import ScriptCheck
 from transformer_cli.inference.translation import EncodedLine
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.text.protocol import SPECIALS
@@ -35,7 +36,9 @@ class Sparing(TextTranslator[Any]):
         return line
 
     def _is_unlike_training(self, line: EncodedLine) -> bool:
-        """Return whether a line has too many tokens for its length, or few different ones."""
+        """Return whether a line is in an unknown script, or has too many or too similar tokens."""
+        if self._script.foreign_script(line.text) and not self._knows_letters(line.text):
+            return True
         ids = line.source.ids
         if len(ids) < FEWEST_TOKENS:
             return False
@@ -48,12 +51,30 @@ class Sparing(TextTranslator[Any]):
         spelling = sum(map(_spells_letters, map(self.tokenizers.src.token, ids)))
         return spelling >= FEWEST_TOKENS and spelling * MIN_LETTERS_PER_TOKEN > letters
 
+    def _knows_letters(self, text: str) -> bool:
+        """Return whether the vocabulary has half of a text's letters, in either case."""
+        letters = list(filter(str.isalpha, text.lower()))
+        return 2 * sum(map(self._alphabet.__contains__, letters)) >= len(letters)
+
+    @cached_property
+    def _script(self) -> ScriptCheck:
+        return ScriptCheck(self.config.data.src_lang)
+
+    @cached_property
+    def _alphabet(self) -> frozenset[str]:
+        return frozenset("".join(self._tokens).lower())
+
+    @cached_property
+    def _tokens(self) -> list[str]:
+        """The tokens of the source vocabulary, without those of single bytes."""
+        tokenizer = self.tokenizers.src
+        tokens = map(tokenizer.token, range(len(SPECIALS), tokenizer.text_size))
+        return [each for each in tokens if not _BYTE.fullmatch(each)]
+
     @cached_property
     def _has_long_tokens(self) -> bool:
         """Whether ordinary lines have fewer tokens than letters."""
-        tokenizer = self.tokenizers.src
-        tokens = map(tokenizer.token, range(len(SPECIALS), tokenizer.text_size))
-        lengths = [len(each.removeprefix("▁")) for each in tokens if not _BYTE.fullmatch(each)]
+        lengths = [len(each.removeprefix("▁")) for each in self._tokens]
         is_spaced = has_spaces(self.config.data.src_lang)
         return is_spaced and median([0, *lengths]) >= _USUAL_LENGTH
 

@@ -184,11 +184,8 @@ class CodecKind(Protocol):
     def check(self, record: Any) -> None:
         """Raise ValueError if ``record`` is not valid."""
 
-    def reuse(self, record: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
-        """Return the record of a copy of tokenizers with ``record``, for a config's ``wanted``.
-
-        Raise ValueError if ``record`` lacks anything in ``wanted``: vocabularies cannot grow.
-        """
+    def check_reuse(self, record: dict[str, Any], wanted: dict[str, Any]) -> None:
+        """Raise ValueError if ``record`` lacks anything in ``wanted``: vocabularies cannot grow."""
 
     def text_to_learn(self, record: dict[str, Any], src: Lines, tgt: Lines) -> tuple[Lines, Lines]:
         """Return source and target lines, without the texts that reserved ids will stand for."""

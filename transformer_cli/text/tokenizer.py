@@ -232,30 +232,25 @@ def copy_tokenizers(
     source: Path,
     text_sha256: str,
     directory: Path,
-    codecs: Mapping[str, Any] | None = None,
+    codecs: Mapping[str, Any] = MappingProxyType({}),
     traits: Mapping[str, bool] | None = None,
 ) -> Tokenizers:
     """Copy the tokenizers in ``source`` into ``directory``, to use them with another training text.
 
     ``codecs`` has the records that the copy must support; see ``describe_codecs``. ``traits``
-    describes the new text (see ``TrainingText``). None keeps what is in ``source``.
+    describes the new text (see ``TrainingText``); None keeps the values in ``source``.
     """
     manifest = load_manifest(source)
-    kept = manifest.codecs
-    wanted = kept if codecs is None else codecs
-    for name in {**kept, **wanted}:
+    for name, wanted in codecs.items():
         try:
-            record = find_codec(name).reuse(kept.get(name, {}), wanted.get(name, {}))
-            kept = {**kept, name: record}
+            find_codec(name).check_reuse(manifest.codecs.get(name, {}), wanted)
         except ValueError as error:
             raise TokenizerError(f"{source}: {error}, or train without init") from error
     for name in manifest.sha256:
         data = manifest.read_checked(source / name)
         with whole_file(directory / name) as temporary:
             temporary.write_bytes(data)
-    used = {name: record for name, record in kept.items() if record}
-    changes = {"learned_from": text_sha256, "codecs": used, **(traits or {})}
-    manifest.model_copy(update=changes).save(directory)
+    manifest.model_copy(update={"learned_from": text_sha256, **(traits or {})}).save(directory)
     return load_tokenizers(directory)
 
 

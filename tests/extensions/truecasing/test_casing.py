@@ -167,15 +167,6 @@ def test_settings_turn_it_off(tmp_path: Path, setting: dict[str, bool]) -> None:
     assert load_manifest(run.tokenizer).codecs == {}
 
 
-@pytest.mark.parametrize("truecase", [True, False])
-def test_a_run_that_continues_another_can_turn_it_off(tmp_path: Path, truecase: bool) -> None:
-    old, new = RunDirectory(tmp_path / "old"), RunDirectory(tmp_path / "new")
-    prepared(old, PAIRS, PAIRS, WORDS)
-    setting = {} if truecase else {"truecase": False}
-    tokenizers = prepared(new, PAIRS, PAIRS, WORDS | setting, init=old)[1].tokenizers
-    assert bool(tokenizers.revisers) == truecase
-
-
 def test_a_run_that_continues_one_without_a_table_has_none(tmp_path: Path) -> None:
     old, new = RunDirectory(tmp_path / "old"), RunDirectory(tmp_path / "new")
     prepared(old, PAIRS, PAIRS, WORDS | {"truecase": False})

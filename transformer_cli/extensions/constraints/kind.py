@@ -57,7 +57,7 @@ class ReservedKind:
             key = ".".join(map(str, first["loc"]))
             raise ValueError(f"{key}: {first['msg'].removeprefix('Value error, ')}") from error
 
-    def reuse(self, record: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
+    def check_reuse(self, record: dict[str, Any], wanted: dict[str, Any]) -> None:
         there, asked = map(ReservedRecord.model_validate, (record, wanted))
         if asked.terms and not there.terms:
             raise ValueError(
@@ -69,7 +69,6 @@ class ReservedKind:
                 f"has no tag '{missing[0]}', but {known}; a vocabulary cannot grow, so remove "
                 "the tag from the sources"
             )
-        return record
 
     def text_to_learn(self, record: dict[str, Any], src: Lines, tgt: Lines) -> tuple[Lines, Lines]:
         from transformer_cli.extensions.constraints.reserved import without_slots

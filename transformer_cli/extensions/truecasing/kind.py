@@ -37,8 +37,8 @@ class TruecaseKind:
         if not is_valid:
             raise ValueError("truecase: not a record of casing")
 
-    def reuse(self, record: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
-        return record if wanted else {}  # without a record, lines are translated as they are
+    def check_reuse(self, record: dict[str, Any], wanted: dict[str, Any]) -> None:
+        pass  # without a record, lines are translated as they are
 
     def learn(self, record: dict[str, Any], src: Lines, tgt: Lines) -> dict[str, Any]:
         from transformer_cli.extensions.truecasing.learning import learn_casing

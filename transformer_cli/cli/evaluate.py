@@ -73,10 +73,10 @@ class EvaluateOptions(options.HardwareOptions, TextOptions):
 
 
 class EvaluateExtra(ExtraOptions):
-    """The base class of options that an extension adds to ``evaluate``."""
+    """The base class of options that add notes to scores, in ``evaluate`` or another command."""
 
     def notes(self, given: Any, scored: ScoredText) -> "translation.Notes | None":
-        """Return an object that adds facts about the translations to the report, or None."""
+        """Return an object that adds facts about the translations to the scores, or None."""
         return None
 
 

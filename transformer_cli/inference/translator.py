@@ -127,7 +127,7 @@ class TextTranslator(Generic[EngineT]):
 
     def new_notes(self) -> list[Notes]:
         """Return notes of the revisers for the translations of one text."""
-        return [notes for each in self.all_revisers if (notes := each.notes())]
+        return [notes for each in self.all_revisers if (notes := each.notes()) is not None]
 
     @property
     def settings_fingerprint(self) -> dict[str, str]:

@@ -176,10 +176,11 @@ def test_compare_scores_each_kind_of_noise(training: Training, own_run: Path) ->
     finished = run("compare", training.run, own_run, "--perturb", "--json")
     assert finished.code == 0, finished.err
     report = json.loads(run("evaluate", training.run, "--perturb", "--json").out)
-    name = report["split"]
-    texts = {each["split"]: each["runs"] for each in json.loads(finished.out)["splits"]}
-    assert list(texts) == [name, *(f"{name}, {rule}" for rule in RULES)]
+    compared = json.loads(finished.out)["splits"]
+    assert {each["split"] for each in compared} == {report["split"]}
+    texts = {each.get("variation"): each["runs"] for each in compared}
+    assert list(texts) == [None, *RULES]
     for rule, scores in report["perturbed"].items():
-        for of_run in texts[f"{name}, {rule}"]:
+        for of_run in texts[rule]:
             values = {metric: each["value"] for metric, each in of_run["scores"].items()}
             assert values == {metric: each["value"] for metric, each in scores.items()}

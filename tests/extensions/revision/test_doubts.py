@@ -87,11 +87,17 @@ def test_a_number_that_is_spelled_out_is_not_lost(src: str, tgt: str, loses: boo
         ("See https://example.org/a?b=1, or ask me@example.org.", False),
         ("See https://example.org/a?b, or ask me@example.org.", True),
         ("See https://example.org/a?b=1.", True),
+        ("See https://EXAMPLE.org/a?b=1/, or ask Me@example.org.", False),
+        ("See https://example.org/a?b=12, or ask me@example.org.", True),
     ],
 )
 def test_lost_addresses_are_found(tgt: str, loses: bool) -> None:
     src = "Siehe https://example.org/a?b=1 oder frag me@example.org."
     assert loses_addresses(src, tgt) == loses
+
+
+def test_punctuation_after_an_address_is_not_lost() -> None:
+    assert not loses_addresses("请访问 https://example.org。", "Visit https://example.org.")
 
 
 def test_a_short_line_is_no_copy() -> None:

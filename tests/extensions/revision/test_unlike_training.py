@@ -1,5 +1,6 @@
 """Lines that are unlike the training text are copied and reported, and cost no search."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,7 @@ from transformer_cli.extensions.revision import doubts
 from transformer_cli.extensions.revision.doubts import UNLIKE
 from transformer_cli.extensions.revision.unlike_training import FEWEST_TOKENS, Sparing
 from transformer_cli.inference.translation import EncodedLine, Translation
+from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.text.protocol import EncodedSource, Tokenizers
 
 
@@ -38,10 +40,20 @@ class Bytes(LongTokens):
         return f"<0x{number:02X}>" if number > 6 else "a"
 
 
-def sparing(tokenizer: NumberTokenizer) -> Any:
+def sparing(
+    tokenizer: NumberTokenizer,
+    src_lang: str = "de",
+    kinds: Sequence[type[TextTranslator[Any]]] = (Sparing,),
+) -> Any:
     translator = random_translator()
+    config = translator.config
+    data = config.data.model_copy(update={"src_lang": src_lang})
+    translator = replace(translator, config=config.model_copy(update={"data": data}))
     tokenizers = Tokenizers(tokenizer, NumberTokenizer(), letterless=True)
-    return replace(translator, tokenizers=tokenizers).extended_by(Sparing)
+    made: Any = replace(translator, tokenizers=tokenizers)
+    for kind in kinds:
+        made = made.extended_by(kind)
+    return made
 
 
 LINE = "abcdefghijklmnopqrstuvwxyz" * 2
@@ -71,18 +83,40 @@ def test_lines_of_many_tokens_are_copied(
 
 
 @pytest.mark.parametrize(
-    ("line", "is_copied"),
+    ("language", "line", "is_copied"),
     [
-        ("Владимир", True),
-        ("这是一个测试", True),
-        ("这是", False),  # too short to tell its script
-        ("αβαβαβ", False),  # the vocabulary has these letters
-        ("ΑΒΑΒΑΒ", False),
-        ("ein Владимир aus Kiew", False),  # most of its letters are Latin
+        ("de", "Владимир", True),
+        ("de", "这是", True),
+        ("de", "Der Präsident Владимир Путин", False),  # German letters belong to the language
+        ("de", "αβαβαβ", False),  # the vocabulary has these letters
+        ("de", "ΑΒΑΒΑΒ", False),
+        ("el", "αβ <span class='button'>βα</span> https://example.org/long/path", False),
+        ("el", "αβαβαβ Samsung Galaxy", False),
+        ("el", "Samsung Galaxy", True),
+        ("el", "γδ", False),  # rare letters of the language
+        ("chr", "γδ", False),  # a language whose scripts we don't know
     ],
 )
-def test_lines_in_an_unknown_script_are_copied(line: str, is_copied: bool) -> None:
-    assert sparing(GreekTokens()).encode_line(line).is_copied == is_copied
+def test_lines_in_unknown_letters_are_copied(language: str, line: str, is_copied: bool) -> None:
+    assert sparing(GreekTokens(), language).encode_line(line).is_copied == is_copied
+
+
+class OtherLine(EncodedLine):
+    """A line that another extension encodes, e.g. with a prefix."""
+
+
+class EncodingAll(TextTranslator[Any]):
+    """A translator that makes such lines."""
+
+    def encode_line(self, text: str) -> EncodedLine:
+        line = super().encode_line(text)
+        return OtherLine(line.text, line.source, line.pieces)
+
+
+def test_lines_with_more_to_translate_are_not_copied() -> None:
+    line = "Владимир"
+    assert sparing(GreekTokens()).encode_line(line).is_copied
+    assert not sparing(GreekTokens(), kinds=(EncodingAll, Sparing)).encode_line(line).is_copied
 
 
 def test_copied_lines_are_reported_and_not_searched_again() -> None:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from transformer_cli.base.messages import bar, log, warn
 from transformer_cli.base.packages import lazy_imports
@@ -99,14 +99,21 @@ def compare(given: CompareOptions) -> None:
     print_comparison(given)
 
 
+class _Text(NamedTuple):
+    """A text to compare on: a split, or a variation of it."""
+
+    split: str
+    variation: str  # its name; empty for the split itself
+    content: "corpus.ParallelText"
+
+
 def print_comparison(given: CompareOptions) -> None:
     """Compare runs; see ``compare``."""
+    given.check_extras()
     with options.prefix_errors("compare: "):
         compared, kind = compared_runs.open_groups(given.runs, given.checkpoint, given.beam_size)
     opened = [run for group in compared for run in group.runs]
-    texts = _with_variations(
-        compared_runs.load_texts(opened, given.splits or []), given, opened[0].config.data
-    )
+    texts = list(_load_texts(opened, given))
     directories = [run.directory for run in opened]
     metrics = best_checkpoint.metrics_of_runs(opened[0].config, directories, log)
     devices.use_threads(given.threads)
@@ -114,47 +121,56 @@ def print_comparison(given: CompareOptions) -> None:
     precision = devices.choose_precision(given.precision, device)
     search = {"beam_size": given.beam_size}
     compute = loading.ComputeOptions("auto", given.device, given.precision, given.threads, search)
-    reports = [
-        {
-            "split": name,
-            "sentences": len(text),
-            "checkpoint": given.checkpoint,
-            **_compare_on(text, compared, kind, compute, metrics),
-            "environment": metrics_log.describe_environment(device, precision),
-        }
-        for name, text in texts
-    ]
+    translations = [[_translate(run, texts, compute) for run in group.runs] for group in compared]
+    reports: list[dict[str, Any]] = []
+    for number, each in enumerate(texts):
+        if not each.variation:
+            seen = [
+                seen_pairs.find_seen([run.directory for run in group.runs], each.content)
+                for group in compared
+            ]
+        of_text = [[of_run[number] for of_run in of_group] for of_group in translations]
+        reports.append(
+            {
+                "split": each.split,
+                **({"variation": each.variation} if each.variation else {}),
+                "sentences": len(each.content),
+                "checkpoint": given.checkpoint,
+                **_compare_on(each.content, of_text, seen, compared, kind, metrics),
+                "environment": metrics_log.describe_environment(device, precision),
+            }
+        )
     if given.json:
         say(json.dumps({"splits": reports} if len(reports) > 1 else reports[0]))
     else:
         say(format_reports(reports, kind))
 
 
-def _with_variations(
-    texts: Sequence[tuple[str, "corpus.ParallelText"]], given: CompareOptions, data: "DataConfig"
-) -> list[tuple[str, "corpus.ParallelText"]]:
-    """Return the texts, each followed by the variations that options of extensions add."""
+def _load_texts(
+    runs: Sequence["compared_runs.ComparedRun"], given: CompareOptions
+) -> Iterator[_Text]:
+    """Yield the texts, each followed by the variations that options of extensions add."""
     extras = [each for each in given.extras if isinstance(each, Variations)]
-    all_texts = []
-    for name, text in texts:
-        varied = chain.from_iterable(each.variations(text, data) for each in extras)
-        all_texts += [(name, text), *((f"{name}, {change}", other) for change, other in varied)]
-    return all_texts
+    for split, text in compared_runs.load_texts(runs, given.splits or []):
+        yield _Text(split, "", text)
+        for name, varied in chain.from_iterable(
+            each.variations(text, runs[0].config.data) for each in extras
+        ):
+            yield _Text(split, name, varied)
 
 
 def _compare_on(
     text: "corpus.ParallelText",
+    translations: Sequence[Sequence[Sequence[str]]],
+    seen: Sequence["seen_pairs.SeenPairs"],
     compared: Sequence["compared_runs.ComparedGroup"],
     kind: "compared_runs.Kind",
-    compute: "loading.ComputeOptions",
     metrics: "Metrics",
 ) -> dict[str, Any]:
-    """Translate a text with each run; return a dict with the scores of the groups or runs.
+    """Return a dict with the scores of the groups' or runs' ``translations`` of a text.
 
     If a run's training text has some of the pairs, the other pairs are also scored on their own.
     """
-    seen = [seen_pairs.find_seen([run.directory for run in group.runs], text) for group in compared]
-    translations = [[_translate(run, text, compute) for run in group.runs] for group in compared]
 
     def score(numbers: Sequence[int]) -> list[dict[str, Any]]:
         """Return the scores of each group or run on the pairs with these indices."""
@@ -192,15 +208,14 @@ def _compare_on(
 
 
 def _translate(
-    run: "compared_runs.ComparedRun", text: "corpus.ParallelText", compute: "loading.ComputeOptions"
-) -> list[str]:
+    run: "compared_runs.ComparedRun", texts: Sequence[_Text], compute: "loading.ComputeOptions"
+) -> list[list[str]]:
+    """Return a run's translations of each text."""
     translator = loading.load_translator(run.directory, str(run.checkpoint), compute)
     translator = translator.with_search(**compute.search)
-    with bar(len(text), run.name, " sentences") as sentences:
-        return translator.translate(
-            text.src,
-            translators.Watcher(sentences.update, on_long_line=partial(warn, run.name)),
-        )
+    with bar(sum(len(each.content) for each in texts), run.name, " sentences") as sentences:
+        watcher = translators.Watcher(sentences.update, on_long_line=partial(warn, run.name))
+        return [translator.translate(each.content.src, watcher) for each in texts]
 
 
 def _describe_group(
@@ -243,11 +258,13 @@ def format_reports(reports: Sequence[Mapping[str, Any]], kind: str) -> str:
     lines: list[str] = []
     for report in reports:
         sentences, rest = report["sentences"], report["rest"]
-        title = f"{report['split']}: {sentences:,} sentences, {report['checkpoint']} weights"
+        name = ", ".join(filter(None, (report["split"], report.get("variation"))))
+        title = f"{name}: {sentences:,} sentences, {report['checkpoint']} weights"
         lines += [title, "", *tables(report[kind])]
         seen = [
             seen_pairs.describe_seen(entry["seen"], sentences, entry["name"])
             for entry in report[kind]
+            if "variation" not in report
         ]
         lines += chain.from_iterable(seen)
         if rest is not None:

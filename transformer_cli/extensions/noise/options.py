@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from transformer_cli.base.packages import lazy_imports
-from transformer_cli.cli.declaring import flag
+from transformer_cli.cli.declaring import OTHERS, flag
 from transformer_cli.cli.evaluate import EvaluateExtra, ScoredText
 
 with lazy_imports():
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class PerturbOptions(EvaluateExtra):
     """The option ``--perturb``, which also scores the text with noise."""
 
-    heading = "Search and scores"
+    heading = OTHERS
     perturb: Annotated[
         bool,
         flag(

@@ -46,6 +46,7 @@ def report(given: ReportOptions) -> None:
     Example:
       transformer-cli report runs/toy --sentence 'Ein Hund schläft.'
     """
+    given.check_extras()
     directory = directories.RunDirectory(given.run)
     directory.load_config()  # raises an error if this is not a run
     directory.check_not_exported()

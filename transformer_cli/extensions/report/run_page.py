@@ -106,6 +106,7 @@ def render_run(
         tokenizers=tokenizers,
         decoding=translator.decoding,
         scores=result.scores,
+        rows=[*chain.from_iterable(each.rows() for each in notes)],
         remarks=[*chain.from_iterable(each.remarks() for each in notes)],
         perplexity=metrics_log.perplexity(result.loss),
         lengths=lengths,

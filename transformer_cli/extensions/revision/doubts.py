@@ -11,6 +11,7 @@ from operator import le
 from typing import TYPE_CHECKING, Any
 
 from transformer_cli.extensions.revision.foreign_scripts import are_close, script_of, scripts_of
+from transformer_cli.extensions.verbatim.manifest import SIGNS
 from transformer_cli.inference.translation import EncodedLine, Notes, Reviser, Translation
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ SECOND_BEAM = 8
 MAX_SHARE = 1 / 16
 """The share of the source tokens that may be searched for again, so that no text takes much longer
 than ordinary text, of which a few percent are doubtful."""
-_FEWEST_TOKENS = 256  # that may be searched for again, even if that is more than the share
+_FEWEST_TOKENS = 512  # that may be searched for again, even if that is more than the share
 _SHOWN_LINES = 10
 UNLIKE = "unlike the training text, copied"
 """The remark on a line that is its own translation because of ``Sparing``."""
@@ -220,7 +221,7 @@ def _choose(
 
 _NO_NUMBER, _NO_TAB = "numbers of the source are missing", "tabs are lost"
 _NO_ADDRESS = "URLs or e-mail addresses of the source are missing"
-_ADDRESS = re.compile(r"://|www\.|@")
+_VERBATIM = re.compile(SIGNS)
 
 
 class RevisionNotes(Notes):
@@ -238,7 +239,7 @@ class RevisionNotes(Notes):
 
             if loses_numbers(src, best.text):
                 self._lines[_NO_NUMBER].append(number)
-        if not self._is_raw and _ADDRESS.search(src):
+        if not self._is_raw and _VERBATIM.search(src):
             from transformer_cli.extensions.revision.lost_numbers import loses_addresses
 
             if loses_addresses(src, best.text):

@@ -34,7 +34,12 @@ def loses_numbers(src: str, tgt: str) -> bool:
 
 def loses_addresses(src: str, tgt: str) -> bool:
     """Return whether ``tgt`` lacks a URL or an e-mail address in ``src``."""
-    return any(each.text not in tgt for each in find_verbatim(src, _ADDRESSES))
+    return bool(_find_addresses(src) - _find_addresses(tgt))
+
+
+def _find_addresses(line: str) -> Counter[str]:
+    found = find_verbatim(line, _ADDRESSES)
+    return Counter(each.text.casefold().rstrip("/*") for each in found)
 
 
 def find_numbers(line: str, reads_afternoons: bool) -> Counter[str]:

@@ -10,7 +10,8 @@ from statistics import median
 from typing import Any
 
 from transformer_cli.config.languages import has_spaces
-from transformer_cli.extensions.revision.doubts import ScriptCheck
+from transformer_cli.extensions.revision.foreign_scripts import script_of, scripts_of
+from transformer_cli.extensions.verbatim.verbatim_parts import without_verbatim
 from transformer_cli.inference.translation import EncodedLine
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.text.protocol import SPECIALS
@@ -21,6 +22,8 @@ FEWEST_TOKENS = 30
 """The length of the shortest line that is copied; a shorter one may be a list of foreign names."""
 FEWEST_EQUAL_TOKENS, MOST_KINDS = 50, 4
 """A line of so many tokens is copied if it has at most so many different ones."""
+MAX_UNKNOWN_LETTERS = 0.75
+"""The largest share of a line's letters that may be in another script and not in the vocabulary."""
 _USUAL_LENGTH = 3  # of a token, if words are split at spaces
 _BYTE = re.compile("<0x[0-9A-F]{2}>")
 
@@ -31,13 +34,14 @@ class Sparing(TextTranslator[Any]):
     def encode_line(self, text: str) -> EncodedLine:
         """Encode a line as ``TextTranslator`` does; but a line to copy has no pieces."""
         line = super().encode_line(text)
-        if self._is_unlike_training(line):
+        # Another class of line has something to translate, e.g. a prefix.
+        if type(line) is EncodedLine and self._is_unlike_training(line):
             return EncodedLine(text, line.source, [], is_copied=True)
         return line
 
     def _is_unlike_training(self, line: EncodedLine) -> bool:
         """Return whether a line is in an unknown script, or has too many or too similar tokens."""
-        if self._script.foreign_script(line.text) and not self._knows_letters(line.text):
+        if self._has_unknown_letters(line.text):
             return True
         ids = line.source.ids
         if len(ids) < FEWEST_TOKENS:
@@ -51,14 +55,19 @@ class Sparing(TextTranslator[Any]):
         spelling = sum(map(_spells_letters, map(self.tokenizers.src.token, ids)))
         return spelling >= FEWEST_TOKENS and spelling * MIN_LETTERS_PER_TOKEN > letters
 
-    def _knows_letters(self, text: str) -> bool:
-        """Return whether the vocabulary has half of a text's letters, in either case."""
-        letters = list(filter(str.isalpha, text.lower()))
-        return 2 * sum(map(self._alphabet.__contains__, letters)) >= len(letters)
+    def _has_unknown_letters(self, text: str) -> bool:
+        """Return whether most letters are in another script, and the vocabulary lacks them."""
+        scripts = self._scripts
+        if scripts is None or ("LATIN" in scripts and text.isascii()):
+            return False
+        letters = list(filter(str.isalpha, without_verbatim(text).lower()))
+        foreign = [letter for letter in letters if script_of(letter) not in scripts]
+        unknown = sum(letter not in self._alphabet for letter in foreign)
+        return unknown > MAX_UNKNOWN_LETTERS * len(letters)
 
     @cached_property
-    def _script(self) -> ScriptCheck:
-        return ScriptCheck(self.config.data.src_lang)
+    def _scripts(self) -> frozenset[str] | None:
+        return scripts_of(self.config.data.src_lang)
 
     @cached_property
     def _alphabet(self) -> frozenset[str]:

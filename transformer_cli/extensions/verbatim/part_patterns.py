@@ -30,9 +30,10 @@ _TAGS = (
     rf"</{_NAME}\s*+>|<(?P<opened>{_NAME})(?:\s++{_ATTRIBUTE})*+\s*+/?>"
     r"|&(?:amp|lt|gt|quot|apos|nbsp);"
 )
+_AFTER_URL = r"\s<>\"“”„«»‹›`。，、；：！？（）「」『』【】"
 _URLS = (
     r"(?<!\w)(?:(?:https?|ftp|file)://|www\.)"
-    r"[^\s<>\"“”„«»‹›`]*[^\s<>\"“”„«»‹›`.,;:!?')\]}…]"
+    rf"[^{_AFTER_URL}]*[^{_AFTER_URL}.,;:!?')\]}}…]"
     r"|(?<![\w.+-])[\w.+-]++@[\w-]++(?:\.[\w-]++)++"
 )
 _PATTERNS: dict[Group, str] = {"urls": _URLS, "tags": _TAGS, "printf": _PRINTF, "braces": _BRACES}

@@ -1,0 +1,67 @@
+"""The command ``transformer-cli runs``, which lists runs."""
+
+import json as json_format
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from transformer_cli.base.messages import duration, warn
+from transformer_cli.base.packages import lazy_imports
+from transformer_cli.cli import options
+from transformer_cli.cli.declaring import argument
+from transformer_cli.cli.display import align_columns, say
+from transformer_cli.config.choices import METRICS
+
+with lazy_imports():
+    from transformer_cli.extensions.report import run_list
+
+if TYPE_CHECKING:
+    from transformer_cli.extensions.report.run_list import RunSummary
+
+Paths = Annotated[
+    list[Path] | None,
+    argument("PATH", "Runs, or directories to search for runs.  [default: runs]"),
+]
+
+
+def runs(paths: Paths = None, json: options.Json = False) -> None:
+    """List runs: size, steps, best score in validation, and state.
+
+    A run is finished, stopped (train resumes it), in use by another process, prepared (without a
+    checkpoint), or damaged.
+
+    \b
+    Example:
+      transformer-cli runs
+      transformer-cli runs sweeps/rate --json
+    """
+    found = [run_list.summarize(run) for run in run_list.find_runs(paths or [Path("runs")])]
+    if json:
+        say(json_format.dumps([asdict(each) for each in found]))
+        return
+    say("\n".join(format_runs(found)))
+    for each in found:
+        if each.problem:
+            warn(each.run, each.problem)
+
+
+def format_runs(runs: "Sequence[RunSummary]") -> list[str]:
+    """Return the lines of a table of runs."""
+    heads = ["run", "state", "languages", "parameters", "steps", "epochs", "time", "best", "disk"]
+    return align_columns([heads, *map(_row, runs)], left=3)
+
+
+def _row(run: "RunSummary") -> list[str]:
+    label = METRICS[run.metric].label if run.metric else ""
+    return [
+        run.run,
+        run.state,
+        run.languages or "-",
+        "-" if run.parameters is None else f"{run.parameters:,}",
+        f"{run.steps:,}" if run.steps else "-",
+        f"{run.epochs:,}" if run.steps else "-",
+        duration(run.seconds) if run.steps else "-",
+        "-" if run.score is None else f"{label} {run.score:.2f}",
+        f"{run.bytes / 1e6:,.0f} MB",
+    ]

@@ -86,6 +86,8 @@ def test_validations_have_the_same_three_samples(training: Training) -> None:
         # Of the copy task, a reference is its source.
         assert all(each["source"] == each["reference"] != "" for each in samples)
         assert [each["source"] for each in samples] == [each["source"] for each in found[0]]
+        for each in samples:
+            assert f"  translation  {each['translation']}".rstrip() in training.finished.err
     assert found[-1] != found[0]
 
 

@@ -208,7 +208,7 @@ class _Display:
                 f"perplexity {values['perplexity']:.3f}, {_describe_scores(values)}, "
                 f"{values['seconds']:.0f} s"
             )
-            for sample in () if self._bar.disable else values["samples"]:
+            for sample in values["samples"]:
                 for label, line in sample.items():
                     log(f"  {label:<11}  {line}")
         elif self._bar.disable:

@@ -60,6 +60,8 @@ class Sparing(TextTranslator[Any]):
         scripts = self._scripts
         if scripts is None or ("LATIN" in scripts and text.isascii()):
             return False
+        if scripts.issuperset(map(script_of, filter(str.isalpha, text))):
+            return False
         letters = list(filter(str.isalpha, without_verbatim(text).lower()))
         foreign = [letter for letter in letters if script_of(letter) not in scripts]
         unknown = sum(letter not in self._alphabet for letter in foreign)

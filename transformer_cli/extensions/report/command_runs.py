@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from transformer_cli.base.messages import duration, warn
+from transformer_cli.base.messages import bar, duration, warn
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
 from transformer_cli.cli.declaring import argument
@@ -36,7 +36,9 @@ def runs(paths: Paths = None, json: options.Json = False) -> None:
       transformer-cli runs
       transformer-cli runs sweeps/rate --json
     """
-    found = [run_list.summarize(run) for run in run_list.find_runs(paths or [Path("runs")])]
+    directories = run_list.find_runs(paths or [Path("runs")])
+    shown = bar(len(directories), "reading", " runs", items=directories)
+    found = list(map(run_list.summarize, shown))
     if json:
         say(json_format.dumps([asdict(each) for each in found]))
         return

@@ -62,8 +62,7 @@ def summarize(run: RunDirectory) -> RunSummary:
     except TransformerCliError as error:
         return RunSummary(name, "damaged", str(error), bytes=size)
     state = "finished" if last.is_final(config.training) else "stopped"
-    validated = read_validated_by(run)
-    is_scored = validated is not None and last.best_step is not None
+    validated = None if last.best_step is None else read_validated_by(run)
     return RunSummary(
         name,
         "in use" if _is_locked(run) else state,
@@ -72,8 +71,8 @@ def summarize(run: RunDirectory) -> RunSummary:
         steps=last.step,
         epochs=last.epoch,
         seconds=last.seconds,
-        metric=validated.select if validated and is_scored else None,
-        score=METRICS[validated.select].rank(last.best_rank) if validated and is_scored else None,
+        metric=validated and validated.select,
+        score=validated and METRICS[validated.select].rank(last.best_rank),
         bytes=size,
     )
 

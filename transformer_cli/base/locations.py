@@ -68,7 +68,7 @@ def hide_credentials(text: str) -> str:
     """Return text without the secrets in its URLs.
 
     An extension provides a function that does this (``hide``), and one that raises ValueError for
-    a text that ``text_path`` must not accept (``load``)::
+    a text that ``text_path`` must refuse (``load``)::
 
         provides = {"address": {"mine": {"load": "mine:check", "hide": "mine:hide"}}}
     """

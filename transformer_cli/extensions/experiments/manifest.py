@@ -5,8 +5,6 @@ needs = ("checks", "constraints", "corpora", "report")
 provides: dict[str, dict[str, dict[str, object]]] = {
     "training settings": {"init_share": {"load": "settings:InitShareSettings"}},
     "average": {"init_share": {"load": "initial_share:InitialShare"}},
-    "train options": {"growing": {"load": "train_options:GrowingOptions"}},
-    "run file": {"growth.yaml": {"configuration": True}, "growth.json": {}, "replay": {}},
     "command": {
         "sweep": {"load": "command_sweep:sweep"},
         "distill": {"load": "command_distill:distill"},

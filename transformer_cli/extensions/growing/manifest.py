@@ -1,0 +1,14 @@
+"""The features that this extension adds, as plain data."""
+
+api = 1
+needs = ("checks", "constraints", "corpora", "experiments", "revision")
+provides: dict[str, dict[str, dict[str, object]]] = {
+    "train options": {"growing": {"load": "train_options:GrowingOptions"}},
+    "translate options": {
+        "corrections": {"load": "memory_options:MemoryOptions", "acts_unasked": True}
+    },
+    "run file": {
+        "growth.yaml": {"configuration": True},
+        **{name: {} for name in ("growth", "growth.json", "corrections.tsv")},
+    },
+}

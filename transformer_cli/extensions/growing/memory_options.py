@@ -1,0 +1,16 @@
+"""The option-less feature of ``translate`` that recalls the corrections that a run contains."""
+
+from typing import Any
+
+from transformer_cli.cli.declaring import AnyTranslator, ExtraOptions
+
+
+class MemoryOptions(ExtraOptions):
+    """No options: a line that was corrected is translated as corrected."""
+
+    def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
+        if not (path := given.run / "corrections.tsv").is_file():
+            return translator
+        from transformer_cli.extensions.growing import memory
+
+        return memory.remember(translator, path)

@@ -142,7 +142,7 @@ def test_command_works(command: Command, trained: Path, tmp_path: Path) -> None:
     }:
         pytest.skip("documents of each format are in tests/extensions/documents")
     if "--add" in command.line:
-        pytest.skip("the text is not there; tests/extensions/experiments/test_growing.py has some")
+        pytest.skip("the text is not there; tests/extensions/growing/test_growing.py has some")
     directory = tmp_path / "here"
     directory.mkdir()
     arguments = list(command.arguments)

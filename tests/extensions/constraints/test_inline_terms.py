@@ -117,21 +117,3 @@ def test_terms_in_use_are_where_they_are_in_training() -> None:
     assert within == BOTH.encode_source("Hunde").ids
     assert not set(BOTH.src.encode(line)) & set(MARKS)
     assert set(BOTH.src.source_ids) == {BOTH.tag_id("news"), *MARKS}
-
-
-def test_without_marks_terms_are_slots() -> None:
-    listed = TermList([make_term("Hund*", ["dog"]), make_term("s", ["x"])])
-    slots = with_terms(ReservedTokenizers.of(Tokenizers(BASE, BASE), ["printf"], []), listed)
-    line = "Hunde, ein %s und ein Hund"
-    source = slots.encode_source(line)
-    ids, values = source.ids, source.values
-    assert values == ("dog", "%s")
-    # The same slot twice, and nothing within a placeholder.
-    assert slots.src.count_slots(ids) == {0: 2, 1: 1}
-    assert slots.tgt.detokenize(ids, slots.tgt.filled_tokens(ids, values)) == (
-        "dog, ein %s und ein dog"
-    )
-    assert [each for each in slots.source_tokens(source, ids) if each in line.split()] == [
-        "%s",
-        "Hund",
-    ]

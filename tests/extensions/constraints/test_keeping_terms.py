@@ -102,9 +102,6 @@ def test_files_of_terms_that_cannot_be_used_are_refused(
 def test_what_a_run_has_not_learned_is_refused(directory: Path) -> None:
     settings = directory / "none.yaml"
     assert run("train", settings, "--allow-suspect-data", cwd=directory).code == 0
-    told = "--terms: the model has learned neither terms nor placeholders; train a model with"
-    listed = ("--terms", directory / "list.tsv")
-    assert_refused(run("translate", directory / "runs/none", *listed, stdin=b"x\n"), 2, told)
     split = run("train", settings, "--set", "data.terms=0.3", "--set", "tokenizer.joint=false")
     assert_refused(split, 2, "data.terms: sources with target words need one vocabulary")
     start = ("--set", f"init={directory / 'runs/none'}", "--run-dir", directory / "runs/heir")

@@ -14,7 +14,7 @@ from transformer_cli import Translator
 from transformer_cli.config.yaml import load_config
 from transformer_cli.extensions.constraints.placeholders import compare_placeholders
 from transformer_cli.extensions.corpora.settings import CorpusData
-from transformer_cli.extensions.experiments.growing import Growth
+from transformer_cli.extensions.growing.growth import CONFIG, Growth
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.tokenizer import load_tokenizers
 
@@ -217,8 +217,9 @@ def test_a_doubtful_line_may_be_written_as_its_source(trained: Path, tmp_path: P
 def test_a_grown_run_replays_text_with_its_tags(trained: Path, tmp_path: Path) -> None:
     new = tmp_path / "new.tsv"
     new.write_text("".join(f"{number} %s\tthe {number} %s\n" for number in range(60)))
-    growth = Growth(RunDirectory(trained), RunDirectory(tmp_path / "grown"), [new])
-    config = load_config(growth.write())
+    growth = Growth.plan(RunDirectory(trained), RunDirectory(tmp_path / "grown"), [new])
+    growth.write()
+    config = load_config(tmp_path / "grown" / CONFIG)
     assert isinstance(config.data, CorpusData)
     assert config.data.replay is not None
     replayed = config.data.replay.sources
@@ -227,6 +228,7 @@ def test_a_grown_run_replays_text_with_its_tags(trained: Path, tmp_path: Path) -
         assert source.src is not None
         assert set(source.src.read_text().splitlines()) <= set(LINES)
     assert config.init == trained
-    assert config.data.split is not None
-    assert config.data.split.val == 30
+    assert config.data.val is not None
+    assert config.data.val.src is not None
+    assert len(config.data.val.src.read_text().splitlines()) == len(LINES)
     assert config.tokenizer == load_config(trained / "config.yaml").tokenizer

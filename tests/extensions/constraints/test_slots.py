@@ -35,7 +35,8 @@ NEWS = SLOT[-1] + 1
 
 def slots_translator(favoured: Sequence[int] = (), **settings: Any) -> TorchTranslator:
     """A translator of words, placeholders and tags; as it is random, it writes slots at random."""
-    both = ReservedTokenizers.of(Tokenizers(_WORDS, _WORDS), ["printf", "braces"], ["news", "web"])
+    words = Tokenizers(_WORDS, _WORDS)
+    both = ReservedTokenizers.of(words, ["printf", "braces"], ["news", "web"], has_terms=True)
     translator = random_translator(favoured, size=both.src.size, **settings)
     return replace(translator, tokenizers=both).with_search(max_length=5)
 

@@ -16,10 +16,17 @@ from typing import Any, NamedTuple
 
 from transformer_cli.base.errors import UsageError, did_you_mean
 from transformer_cli.extensions.constraints.placeholders import compare_placeholders
+from transformer_cli.extensions.constraints.placing import Placing
 from transformer_cli.extensions.constraints.search_again import ReservedReviser
-from transformer_cli.extensions.constraints.terms import Term, TermList
+from transformer_cli.extensions.constraints.terms import (
+    FoundTerm,
+    Term,
+    TermList,
+    lost_terms,
+)
 from transformer_cli.extensions.corpora.tagged_line import TaggedLine
 from transformer_cli.extensions.verbatim.verbatim_parts import Group, VerbatimPart, find_verbatim
+from transformer_cli.inference.translation import Reviser
 from transformer_cli.text.lines import has_words
 from transformer_cli.text.protocol import EncodedSource, Lines, StreamedLines, Tokenizer, Tokenizers
 
@@ -291,7 +298,7 @@ class ReservedTokenizers(Tokenizers):
     def encode_source(self, line: str) -> EncodedSource:
         """Encode a source line whose target is not known, with all placeholders as slots.
 
-        Terms become translations between marker tokens if the model has these, else slots.
+        Terms become translations between marker tokens if the model has these.
         """
         parts, slots = self._split_source(line)
         ids = _ids(self.src.encode_parts(parts, self._inline_terms))
@@ -303,12 +310,8 @@ class ReservedTokenizers(Tokenizers):
         return self.terms if self.src.term_marks else None
 
     def _split_source(self, line: str) -> tuple[Iterator[TextPart], dict[str, int]]:
-        """Return a source line's parts and slots; without marker tokens, terms have slots, too."""
+        """Return a source line's parts and slots."""
         found = find_verbatim(line, self.protect)
-        if self.terms is not None and not self.src.term_marks:
-            terms = self.terms.find(line, ((start, end) for _, start, end in found))
-            found += (VerbatimPart(term.target, start, end) for term, start, end in terms)
-            found.sort(key=lambda each: each.start)
         slots = _number(found)
         return split_parts(line, found, slots), slots
 
@@ -341,20 +344,26 @@ class ReservedTokenizers(Tokenizers):
 
         Terms inside placeholders or ``left_out`` spans do not count.
         """
+        found = self.find_terms(src, left_out)
+        return len(found), lost_terms([each.term for each in found], tgt) if found else []
+
+    def find_terms(self, src: str, left_out: Iterable[tuple[int, int]] = ()) -> list[FoundTerm]:
+        """Return the terms in a source line, in order; see ``find_lost``."""
         if self.terms is None:
-            return 0, []
+            return []
         spans = ((start, end) for _, start, end in find_verbatim(src, self.protect))
-        return self.terms.find_lost(src, tgt, (*spans, *left_out))
+        return self.terms.find(src, (*spans, *left_out))
 
     @property
-    def revisers(self) -> tuple[ReservedReviser, ...]:
-        return (ReservedReviser(self),)
+    def revisers(self) -> tuple[Reviser, ...]:
+        puts_terms = self.terms is not None and not self.has_terms
+        return (*super().revisers, ReservedReviser(self), *([Placing(self)] if puts_terms else []))
 
     def count_losses_of_ids(
         self, source_ids: Sequence[int], ids: Sequence[int], source: EncodedSource | None
     ) -> tuple[int, ...]:
         lost = 0
-        if self.terms is not None and source is not None:
+        if self._inline_terms is not None and source is not None:
             text = self.tgt.detokenize(ids, self.tgt.filled_tokens(ids, source.values))
             lost = len(self.find_lost(source.line, text)[1])
         return self.src.count_slots(source_ids) != self.tgt.count_slots(ids), lost
@@ -365,13 +374,15 @@ class ReservedTokenizers(Tokenizers):
 
 
 def with_terms(tokenizers: Tokenizers, terms: TermList) -> "ReservedTokenizers":
-    """Return tokenizers that apply ``terms``; raise UsageError if the model cannot use terms."""
-    if isinstance(tokenizers, ReservedTokenizers) and (tokenizers.has_terms or tokenizers.protect):
+    """Return tokenizers that apply ``terms``, whether or not the model has learned to use them."""
+    if isinstance(tokenizers, ReservedTokenizers):
         return replace(tokenizers, terms=terms)
-    raise UsageError(
-        "the model has learned neither terms nor placeholders; train a model with data.terms: 0.3 "
-        "or with tokenizer.protect"
-    )
+    plain, kind = ReservedTokenizers.of(tokenizers, (), ()), type(tokenizers)
+    if kind is Tokenizers:
+        return replace(plain, terms=terms)
+    # Keep what other codecs do.
+    made: type[ReservedTokenizers] = type(kind.__name__, (kind, ReservedTokenizers), {})
+    return made(**{**vars(plain), "terms": terms})
 
 
 def protected_by(tokenizers: Tokenizers) -> tuple[Group, ...]:

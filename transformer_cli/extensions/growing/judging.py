@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import count
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from transformer_cli.extensions.growing.growth import (
     Growth,
     sample_text,
 )
+from transformer_cli.extensions.revision.doubts import DoubtFinder, Doubts, may_copy
 from transformer_cli.inference.loading import ComputeOptions, load_translator
 from transformer_cli.inference.translator import Watcher
 from transformer_cli.runs.directory import RunDirectory
@@ -76,7 +77,10 @@ def judge(growth: Growth, compute: ComputeOptions) -> Verdict:
     with bar(total, "judging", " sentences") as shown:
 
         def translate(run: RunDirectory, lines: Sequence[str]) -> list[str]:
-            translator = load_translator(run, "best", compute)
+            loaded = load_translator(run, "best", compute)
+            # A translation that repeats itself would change BLEU by several points.
+            doubts = Doubts(DoubtFinder(config.data.tgt_lang, may_copy(loaded)))
+            translator = replace(loaded, revisers=(*loaded.revisers, doubts))
             return translator.translate(lines, Watcher(shown.update))
 
         before = translate(growth.old, [line for _, lines in jobs for line in lines])

@@ -1,0 +1,142 @@
+"""Put lost terms into the translations of any model: it need not have learned to use terms.
+
+Each term replaces some words of the translation, those for which the model finds the new
+translation likeliest. This only scores translations, which takes less time than a search in which
+terms are forced (Post and Vilar 2018).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from transformer_cli.config.languages import has_spaces
+from transformer_cli.extensions.constraints.terms import Term, split_words
+from transformer_cli.extensions.verbatim.verbatim_parts import find_verbatim
+from transformer_cli.inference.engine import Hypothesis
+from transformer_cli.inference.translation import EncodedLine, Reviser, Translation
+
+if TYPE_CHECKING:
+    from transformer_cli.extensions.constraints.reserved import ReservedTokenizers
+
+_MOST_ROUNDS = 3  # terms to put into a line
+_FEWEST = 2  # candidates for a term
+# of all candidates for a term, unless they are fewer; scoring takes as long as three more lines
+_MOST_CHARACTERS = 400
+
+
+@dataclass(frozen=True)
+class Placing(Reviser):
+    """A reviser that puts the terms that a translation has lost into it."""
+
+    tokenizers: "ReservedTokenizers"
+
+    def revise(
+        self,
+        translator: Any,
+        lines: Sequence[EncodedLine],
+        found: list[list[Translation]],
+        n_best: int | None,
+        watcher: Any,
+    ) -> list[list[Translation]]:
+        """Replace the best translation of each line that has lost terms.
+
+        N-best lists, samples and lines that are split are kept.
+        """
+        if (n_best or 1) > 1 or translator.sampler is not None:
+            return found
+        revised = list(found)
+        losing = [place for place, line in enumerate(lines) if len(line.pieces) == 1]
+        for _ in range(_MOST_ROUNDS):
+            candidates = {
+                place: own
+                for place in losing
+                if (own := self._candidates(translator, lines[place], revised[place][0]))
+            }
+            if not candidates:
+                break
+            losing = [*candidates]
+            pairs = [
+                (lines[place], translator.tokenizers.encode_prefix(text, lines[place].source))
+                for place, own in candidates.items()
+                for text in own
+            ]
+            scores = iter(
+                score_targets(
+                    translator, [line.pieces[0] for line, _ in pairs], [ids for _, ids in pairs]
+                )
+            )
+            encoded = iter(pairs)
+            for place, own in candidates.items():
+                scored = [(next(scores), next(encoded)[1], text) for text in own]
+                # A longer translation is less likely, so compare the means of its tokens.
+                total, ids, text = max(scored, key=lambda one: one[0] / (len(one[1]) + 1))
+                hypothesis = (Hypothesis(ids, total),)
+                best = replace(
+                    revised[place][0], text=text, log_probability=total, pieces=hypothesis
+                )
+                revised[place] = [best]
+        return revised
+
+    def _candidates(self, translator: Any, line: EncodedLine, best: Translation) -> list[str]:
+        """Return translations that have lost fewer terms, or nothing if all terms are there."""
+
+        def find_lost(text: str) -> list[Term]:
+            return self.tokenizers.find_lost(line.text, text)[1]
+
+        if not (lost := find_lost(best.text)):
+            return []
+        first = next(each for each in self.tokenizers.find_terms(line.text) if each.term in lost)
+        share = first.start / max(1, len(line.text))
+        spaced = has_spaces(translator.config.data.tgt_lang)
+        made = insert_term(best.text, first.term, share, spaced)
+        good = (text for text in dict.fromkeys(made) if len(find_lost(text)) < len(lost))
+        return [*islice(good, max(_FEWEST, _MOST_CHARACTERS // (len(best.text) + 1)))]
+
+
+def insert_term(text: str, term: Term, share: float, spaced: bool) -> Iterator[str]:
+    """Yield copies of a text in which a term's translation replaces some words or is inserted.
+
+    ``share`` says about where: from 0 for the start of the text to 1 for its end. Copies with the
+    term near there come first.
+    """
+    spans = [(start, end) for _, start, end in find_verbatim(text)]
+
+    def is_free(start: int, end: int) -> bool:
+        return not any(first < end and start < last for first, last in spans)
+
+    words = [
+        word
+        for word in split_words(text)
+        if word.text[0].isalnum() and is_free(word.start, word.end)
+    ]
+    if not words:
+        yield f"{term.target} {text}".strip()
+        return
+    most = min(len(split_words(term.target)), len(words))
+    gap = " " * spaced
+    for first in sorted(range(len(words)), key=lambda place: abs(place - share * len(words))):
+        start = words[first].start
+        target = term.target
+        if first == 0 and text[start].isupper():
+            target = target[:1].upper() + target[1:]
+        for last in range(first, min(first + most, len(words))):
+            if is_free(start, words[last].end):
+                yield text[:start] + target + text[words[last].end :]
+        yield text[:start] + term.target + gap + text[start:]
+        if first == len(words) - 1:
+            end = words[first].end
+            yield text[:end] + gap + term.target + text[end:]
+
+
+def score_targets(
+    translator: Any, sources: Sequence[list[int]], targets: Sequence[list[int]]
+) -> list[float]:
+    """Return the log-probability of each target, EOS included, given its source."""
+    engine, batch_tokens = translator.engine, translator.decoding.batch_tokens
+    if engine.name != "torch":
+        scores: list[float] = engine.score(sources, targets, batch_tokens)
+        return scores
+    from transformer_cli.extensions.constraints.torch_scores import score_by_torch
+
+    return score_by_torch(engine, sources, targets, batch_tokens)

@@ -148,6 +148,24 @@ def test_a_few_corrections_are_recalled_and_change_nothing_else(
     assert_refused(refused, 1, "corrections.tsv: line 1: expected a source and its translation")
 
 
+def test_a_segment_of_a_document_may_have_a_correction_of_several_sentences(
+    own_run: Path, tmp_path: Path
+) -> None:
+    (own_run / "corrections.tsv").write_text("1 2. 3 4!\tOne. Two.\n3 4!\tThree.\n")
+    document = tmp_path / "menu.po"
+    texts = ("1 2. 3 4!", "5 6. 3 4!")
+    document.write_text(
+        'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n'
+        + "".join(f'\nmsgid "{text}"\nmsgstr ""\n' for text in texts)
+    )
+    filled = tmp_path / "filled.po"
+    done = run("translate", own_run, "-i", document, "-o", filled, "--no-fuzzy")
+    assert done.code == 0, done.err
+    written = re.findall('msgstr "(.*)"', filled.read_text())[1:]
+    assert written[0] == "One. Two."
+    assert written[1].endswith(" Three.")
+
+
 @pytest.mark.long
 def test_a_run_grows_or_is_left_as_it_is(own_run: Path, tmp_path: Path) -> None:
     def files() -> dict[Path, bytes]:

@@ -153,6 +153,7 @@ def fill_document(
         find_matches=find_matches,
         fills_doubtful=fallback is None,
         translates_numbers=tokenizers.letterless,
+        is_corrected=getattr(translator, "has_correction", lambda text: False),
     )
     filled = fill(document, how)
     if isinstance(tokenizers, ReservedTokenizers):

@@ -36,6 +36,8 @@ class LineTranslator:
     """Returns, for each text, the most similar pair in the translation memory, or None."""
     fills_doubtful: bool = True  # whether to fill segments with doubtful translations
     translates_numbers: bool = False  # as well as words; see ``TextStats.letterless``
+    is_corrected: Callable[[str], bool] = lambda text: False
+    """Returns whether a text has a correction as a whole, so that it is not cut into sentences."""
 
     @property
     def placeholders(self) -> tuple[Group, ...]:
@@ -115,7 +117,10 @@ def translate_texts(
 
     The texts have no placeholders of the kinds ``invented``; any in translations become words.
     """
-    cut = [cut_sentences(text, how.src_lang) for text in texts]
+    cut = [
+        [(0, len(text))] if how.is_corrected(text) else cut_sentences(text, how.src_lang)
+        for text in texts
+    ]
     lines = {
         join_lines(text[slice(*span)]): None
         for text, spans in zip(texts, cut, strict=True)

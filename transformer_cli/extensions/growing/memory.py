@@ -68,11 +68,15 @@ class Recalling(TextTranslator[Any]):
     def settings_fingerprint(self) -> dict[str, str]:
         return super().settings_fingerprint | {"corrections": self.memory_sum}
 
+    def has_correction(self, text: str) -> bool:
+        """Return whether the run has a correction of a text."""
+        return fold(text) in self.memory
+
     def encode_line(self, text: str) -> EncodedLine:
         """Encode a line as ``TextTranslator`` does; but a line with a correction has no pieces."""
         line = super().encode_line(text)
         # A line of another class has something else to translate, e.g. a prefix.
-        if type(line) is EncodedLine and fold(text) in self.memory:
+        if type(line) is EncodedLine and self.has_correction(text):
             return EncodedLine(text, EncodedSource(text, []), [], is_copied=True)
         return line
 

@@ -169,18 +169,11 @@ class CTranslate2Engine:
             finish_first()
         return outputs
 
-    def score(
-        self, sources: Sequence[list[int]], targets: Sequence[list[int]], batch_tokens: int
-    ) -> list[float]:
-        """Return the log-probability of each target, EOS included, given its source."""
-        results = self.translator.score_batch(
-            [[self.src_names[number] for number in ids[:-1]] for ids in sources],
-            [[self.tgt_names[number] for number in ids] for ids in targets],
-            max_batch_size=batch_tokens,
-            batch_type="tokens",
-            max_input_length=0,
-        )
-        return [float(sum(one.log_probs)) for one in results]
+    def score(self, *given: Any) -> list[float]:
+        """Return the log-probabilities of given outputs; see ``scoring.score_outputs``."""
+        from transformer_cli.extensions.ctranslate2.scoring import score_outputs  # rarely used
+
+        return score_outputs(self, *given)
 
     def _start(
         self, sources: list[list[int]], limit: int, options: SearchOptions, no_repeat: int

@@ -9,8 +9,8 @@ class MemoryOptions(ExtraOptions):
     """No options: a line that was corrected is translated as corrected."""
 
     def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
-        if not (path := given.run / "corrections.tsv").is_file():
-            return translator
-        from transformer_cli.extensions.growing import memory
+        if (path := given.run / "corrections.tsv").is_file():
+            from transformer_cli.extensions.growing.memory import remember
 
-        return memory.remember(translator, path)
+            translator = remember(translator, path)
+        return translator

@@ -5,6 +5,7 @@ character, copies its source, or is in the wrong script.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import le
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 MIN_SCRIPT_LETTERS = 5  # fewer letters, such as an abbreviation, do not show a line's script
 MAX_FOREIGN_SHARE = 0.5  # maximum share of a line's letters in scripts of other languages
 MIN_TELLING_LETTERS = 20  # shorter copies may be right: 'GNU General Public' has 16 letters
-_DIGIT = re.compile(r"\d")
 # The same phrase three times in a row, as in 'of the car of the car of the car', or four times
 # within a word, which words like 'Sonnenenergie' do not have. The source must not have it two or
 # three times.
@@ -219,9 +219,8 @@ def _choose(
     return places
 
 
-_NO_NUMBER, _NO_TAB = "numbers of the source are missing", "tabs are lost"
-_NO_ADDRESS = "URLs or e-mail addresses of the source are missing"
-_VERBATIM = re.compile(SIGNS)
+_NO_TAB = "tabs are lost"
+_NUMBER_OR_ADDRESS = re.compile(rf"\d|{SIGNS}")
 
 
 class RevisionNotes(Notes):
@@ -229,33 +228,28 @@ class RevisionNotes(Notes):
 
     def __init__(self, is_raw: bool = False) -> None:
         self._is_raw = is_raw
-        self._lines: dict[str, list[int]] = {_NO_NUMBER: [], _NO_ADDRESS: [], _NO_TAB: []}
+        self._lines: defaultdict[str, list[int]] = defaultdict(list)
 
     def look(self, number: int, src: str, found: Sequence[Translation]) -> Iterator[str]:
         """Record a line in the notes; yield why its translation is doubtful, if it is."""
         best = found[0]
-        if not self._is_raw and _DIGIT.search(src):
-            from transformer_cli.extensions.revision.lost_numbers import loses_numbers
+        if not self._is_raw and _NUMBER_OR_ADDRESS.search(src):
+            from transformer_cli.extensions.revision.lost_numbers import find_losses
 
-            if loses_numbers(src, best.text):
-                self._lines[_NO_NUMBER].append(number)
-        if not self._is_raw and _VERBATIM.search(src):
-            from transformer_cli.extensions.revision.lost_numbers import loses_addresses
-
-            if loses_addresses(src, best.text):
-                self._lines[_NO_ADDRESS].append(number)
+            for what in find_losses(src, best.text):
+                self._lines[what].append(number)
         if "\t" in src.strip() and not any("\t" in one.text for one in found):
             self._lines[_NO_TAB].append(number)
         if best.remark:
-            self._lines.setdefault(f"doubtful, {best.remark}", []).append(number)
+            self._lines[f"doubtful, {best.remark}"].append(number)
         if doubt := doubt_of(best):
             yield f"doubtful, {doubt}"
 
     def summary(self, lines: int) -> Iterator[str]:
         """Yield one line of summary for each kind of note."""
-        for what in sorted(self._lines, key=f"doubtful, {FIXED}".__eq__):  # fixed lines come last
-            if numbers := self._lines[what]:
-                yield f"{len(numbers):,} of {lines:,} lines: {what}; {name_lines(numbers)}"
+        for what in sorted(self._lines, key=lambda each: ("doubtful" in each, FIXED in each)):
+            numbers = self._lines[what]
+            yield f"{len(numbers):,} of {lines:,} lines: {what}; {name_lines(numbers)}"
 
 
 def name_lines(numbers: Sequence[int]) -> str:

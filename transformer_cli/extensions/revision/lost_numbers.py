@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections import Counter
+from collections.abc import Iterator
 
 from transformer_cli.extensions.verbatim.verbatim_parts import (
     Group,
@@ -17,6 +18,14 @@ _THOUSANDS = re.compile(r"(?<=\d)[.,'’ \u00a0\u202f](?=\d{3}(?!\d))")
 _AFTERNOON = re.compile(r"\b(1[01]|0?[1-9])((?:[:.][0-5]\d)?\s?p\.?\s?m\b)", re.IGNORECASE)
 _FULL_HOUR = re.compile(r"(?<=\d):00\b")
 _NUMBER, DIGIT = re.compile(r"\d+"), re.compile(r"\d")
+
+
+def find_losses(src: str, tgt: str) -> Iterator[str]:
+    """Yield what ``tgt`` lacks of ``src``, as messages."""
+    if loses_numbers(src, tgt):
+        yield "numbers of the source are missing"
+    if loses_addresses(src, tgt):
+        yield "URLs or e-mail addresses of the source are missing"
 
 
 def loses_numbers(src: str, tgt: str) -> bool:

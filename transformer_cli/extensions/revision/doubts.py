@@ -219,7 +219,6 @@ def _choose(
     return places
 
 
-_NO_TAB = "tabs are lost"
 _NUMBER_OR_ADDRESS = re.compile(rf"\d|{SIGNS}")
 
 
@@ -239,7 +238,7 @@ class RevisionNotes(Notes):
             for what in find_losses(src, best.text):
                 self._lines[what].append(number)
         if "\t" in src.strip() and not any("\t" in one.text for one in found):
-            self._lines[_NO_TAB].append(number)
+            self._lines["tabs are lost"].append(number)
         if best.remark:
             self._lines[f"doubtful, {best.remark}"].append(number)
         if doubt := doubt_of(best):

@@ -1,5 +1,6 @@
 """How ``translate`` handles a document: it translates the segments, and keeps everything else."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -153,9 +154,12 @@ def fill_document(
         find_matches=find_matches,
         fills_doubtful=fallback is None,
         translates_numbers=tokenizers.letterless,
+        # Other extensions may add these.
+        estimate=getattr(translator, "estimate_by_mean", math.exp),
         is_corrected=getattr(translator, "has_correction", lambda text: False),
     )
     filled = fill(document, how)
+    filled.is_calibrated = how.estimate is not math.exp
     if isinstance(tokenizers, ReservedTokenizers):
         for segment, filling in filled.pairs():
             tags = ((tag.start, tag.end) for tag in segment.tags)
@@ -183,6 +187,7 @@ def write_report(options: TranslateOptions, path: Path, filled: Filled) -> None:
         {},
         rows=rows,
         left=filled.left,
+        is_calibrated=filled.is_calibrated,
         low_confidence=LOW_CONFIDENCE,
         title=options.input_.name,
         run=str(options.run),

@@ -129,7 +129,7 @@ class Filling:
     problem: str = ""  # how its placeholders differ from the source's; empty if they are the same
     match: "Match | None" = None  # the most similar pair in the translation memory
     confidence: float | None = None
-    """Geometric mean of the model's token probabilities; None if the text is not the model's."""
+    """See ``LineTranslator.estimate``; None if the text is not the model's."""
     coverage: float | None = None
     """Fraction of source words aligned to words of the translation; None if none were aligned."""
     doubts: tuple[str, ...] = ()  # why its sentences are doubtful

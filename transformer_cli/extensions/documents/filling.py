@@ -57,6 +57,7 @@ class Filled:
     terms: int = 0  # number of terms in the segments
     lost: list[str] = field(default_factory=list)
     """Terms that are missing from translations, each with its location."""
+    is_calibrated: bool = False  # whether confidences are estimated probabilities
 
     def pairs(self) -> Iterator[tuple[Segment, Filling]]:
         """Yield each segment that has a translation, with its ``Filling``."""
@@ -113,6 +114,7 @@ def fill(document: Document, how: LineTranslator) -> Filled:
     for place, translated in _translate_cores(cores, how).items():
         core, text, match = cores[place], translated.text, matches[place]
         problem = _find_problem(core, text, document.encoding, how)
+        mean = translated.log_probability / translated.tokens if translated.tokens else None
         if translated.doubts and not how.fills_doubtful:
             problem = problem or f"doubtful, {translated.doubts[0]}"
         if problem:
@@ -123,7 +125,7 @@ def fill(document: Document, how: LineTranslator) -> Filled:
             comment=f"{match.percent} %: {match.src} = {match.tgt}" if match else "",
             problem=compare_placeholders(core.segment.text, text, how.placeholders),
             match=match,
-            confidence=translated.confidence,
+            confidence=None if mean is None else how.estimate(mean),
             coverage=translated.coverage if how.aligns_all else None,
             doubts=translated.doubts,
             is_aligned=translated.is_aligned,

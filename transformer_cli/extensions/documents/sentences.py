@@ -36,6 +36,8 @@ class LineTranslator:
     """Returns, for each text, the most similar pair in the translation memory, or None."""
     fills_doubtful: bool = True  # whether to fill segments with doubtful translations
     translates_numbers: bool = False  # as well as words; see ``TextStats.letterless``
+    estimate: Callable[[float], float] = math.exp
+    """Returns the confidence in a translation, given the mean log-probability of its tokens."""
     is_corrected: Callable[[str], bool] = lambda text: False
     """Returns whether a text has a correction as a whole, so that it is not cut into sentences."""
 
@@ -57,11 +59,6 @@ class JoinedTranslation:
     tokens: int = 0
     doubts: tuple[str, ...] = ()
     is_aligned: bool = False
-
-    @property
-    def confidence(self) -> float | None:
-        """Geometric mean of the probabilities of the translation's tokens."""
-        return math.exp(self.log_probability / self.tokens) if self.tokens else None
 
     @property
     def coverage(self) -> float | None:
@@ -141,6 +138,9 @@ def _join(
     tgt_words: list[Span] = []
     links: set[tuple[int, int]] = set()
     sentences = [found[join_lines(text[slice(*span)])] for span in spans]
+    doubts = tuple(filter(None, dict.fromkeys(map(doubt_of, sentences))))
+    if not all(each.text for each in sentences):
+        return JoinedTranslation("", doubts=doubts)  # half of a text would mislead
     for span, translated in zip(spans, sentences, strict=True):
         joined += text[end : span[0]]
         links |= {(s + len(src_words), t + len(tgt_words)) for s, t in translated.alignment}
@@ -162,5 +162,5 @@ def _join(
         links,
         sum(each.log_probability for each in sentences),
         sum(each.tokens for each in sentences),
-        tuple(filter(None, dict.fromkeys(map(doubt_of, sentences)))),
+        doubts,
     )

@@ -1,0 +1,121 @@
+"""Estimate how likely a translation is good, from the probability that the model gives it.
+
+A translation is good if its chrF against a reference is at least ``GOOD``. Platt (1999): the
+probability of that is a logistic function of the mean log-probability of the tokens, fitted on the
+validation text.
+"""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from transformer_cli.base.errors import RunError, UsageError
+from transformer_cli.base.files import read_json
+from transformer_cli.base.text_files import write_text
+
+FILE = "calibration.json"
+GOOD = 50.0
+"""The chrF from which a translation is good: most of its words are right."""
+BINS = 10
+_FEWEST = 100  # translations to fit
+_FEWEST_OF_EACH = 5  # good translations, and others
+_STEPS = 30  # of Newton's method, which needs about ten
+_PULL = 1e-3  # towards 0; keeps the slope finite if one probability separates all translations
+_WIDEST = 8.0  # no token's mean probability is further from 1 in natural logarithms
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The probability that a translation is good, for one model.
+
+    Attributes:
+        intercept: the logit of the probability for translations that the model is certain of.
+        slope: its increase per unit of mean log-probability.
+        good: the chrF from which a translation counts as good.
+        pairs: number of pairs that it was fitted on.
+        checkpoint: SHA-256 of the manifest of the model's checkpoint.
+    """
+
+    intercept: float
+    slope: float
+    good: float
+    pairs: int
+    checkpoint: str
+
+    def estimate(self, mean_log_probability: float) -> float:
+        """Return the probability that a translation is good."""
+        logit = self.intercept + self.slope * max(mean_log_probability, -_WIDEST)
+        return 1.0 / (1.0 + math.exp(-logit))
+
+    def write(self, path: Path) -> None:
+        """Write the calibration as JSON."""
+        write_text(path, json.dumps(asdict(self), indent=1) + "\n")
+
+
+def read_calibration(path: Path) -> Calibration | None:
+    """Return the calibration in a file, or None if there is no file; raise RunError if damaged."""
+    if not path.is_file():
+        return None
+    values = read_json(path)
+    kinds = {"intercept": float, "slope": float, "good": float, "pairs": int, "checkpoint": str}
+    if not isinstance(values, dict) or {key: type(each) for key, each in values.items()} != kinds:
+        raise RunError(f"{path}: is damaged; write it again with evaluate --calibrate")
+    return Calibration(**values)
+
+
+def fit(
+    mean_log_probabilities: Sequence[float], is_good: Sequence[bool], checkpoint: str
+) -> Calibration:
+    """Fit a calibration to translations, by maximum likelihood.
+
+    Raises:
+        UsageError: there are too few translations, or too few good or too few other ones.
+    """
+    x = np.maximum(np.array(mean_log_probabilities, dtype=float), -_WIDEST)
+    y = np.array(is_good, dtype=float)
+    if len(y) < _FEWEST or min(y.sum(), len(y) - y.sum()) < _FEWEST_OF_EACH:
+        raise UsageError(
+            f"--calibrate: {len(y):,} translations of the validation text, {int(y.sum()):,} with a "
+            f"chrF of {GOOD:g} or more; at least {_FEWEST}, with {_FEWEST_OF_EACH} of each kind, "
+            "are needed"
+        )
+    inputs = np.stack([np.ones_like(x), x], axis=1)
+    weights = np.zeros(2)
+    for _ in range(_STEPS):
+        probabilities = 1.0 / (1.0 + np.exp(-inputs @ weights))
+        slope = inputs.T @ (probabilities - y) + _PULL * weights
+        curvature = (inputs.T * (probabilities * (1.0 - probabilities))) @ inputs
+        weights -= np.linalg.solve(curvature + _PULL * np.eye(2), slope)
+    return Calibration(float(weights[0]), float(weights[1]), GOOD, len(y), checkpoint)
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Translations with similar estimates."""
+
+    estimate: float  # the mean of their estimated probabilities
+    good: float  # the share that is good
+    count: int
+
+
+def find_bins(
+    estimates: Float[np.ndarray, " translation"], is_good: Bool[np.ndarray, " translation"]
+) -> list[Bin]:
+    """Divide translations into ``BINS`` of equal size by their estimates, and compare both."""
+    parts = np.array_split(np.argsort(estimates, kind="stable"), BINS)
+    return [
+        Bin(float(estimates[part].mean()), float(is_good[part].mean()), len(part))
+        for part in parts
+        if len(part)
+    ]
+
+
+def calibration_error(bins: Sequence[Bin]) -> float:
+    """Return the expected calibration error (Naeini et al. 2015): the mean difference of bins."""
+    total = max(1, sum(each.count for each in bins))
+    return sum(each.count * abs(each.estimate - each.good) for each in bins) / total

@@ -1,5 +1,6 @@
 """Learn how likely a run's translations are good, and show how far the estimates are off."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from transformer_cli.base.messages import bar
+from transformer_cli.base.text_files import write_text
 from transformer_cli.cli.display import align_columns
 from transformer_cli.cli.evaluate import ScoredText
 from transformer_cli.data.corpus import ParallelText
@@ -34,7 +36,10 @@ class CalibrationNotes(Notes):
     @property
     def facts(self) -> dict[str, Any]:
         """The calibration, and the estimates for the text, for the JSON report."""
-        found = {"error": calibration_error(self.bins), "bins": [asdict(one) for one in self.bins]}
+        found = {
+            "error": calibration_error(self.bins),
+            "bins": [one._asdict() for one in self.bins],
+        }
         return {"calibration": asdict(self.learned) | found}
 
     def rows(self) -> Iterator[tuple[str, str, str]]:
@@ -45,7 +50,7 @@ class CalibrationNotes(Notes):
         """Yield a table of estimates."""
         head = (f"estimated to be good (chrF of {GOOD:g} or more)", "are good", "of")
         rows = [
-            (f"{each.estimate:.0%}", f"{each.good:.0%}", f"{each.count:,}") for each in self.bins
+            (f"{each.estimate:.0%}", f"{each.good:.0%}", f"{each.size:,}") for each in self.bins
         ]
         yield from align_columns([head, *rows])
 
@@ -59,7 +64,7 @@ def calibrate(scored: ScoredText) -> CalibrationNotes:
     probabilities, is_good = _judge(scored, scored.pairs)
     estimates = np.array([learned.estimate(each) for each in probabilities])
     bins = find_bins(estimates, np.array(is_good))
-    learned.write(run.path / FILE)
+    write_text(run.path / FILE, json.dumps(asdict(learned), indent=1) + "\n")
     return CalibrationNotes(learned, bins)
 
 

@@ -5,18 +5,16 @@ probability of that is a logistic function of the mean log-probability of the to
 validation text.
 """
 
-import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float
 
 from transformer_cli.base.errors import RunError, UsageError
 from transformer_cli.base.files import read_json
-from transformer_cli.base.text_files import write_text
 
 FILE = "calibration.json"
 GOOD = 50.0
@@ -51,10 +49,6 @@ class Calibration:
         """Return the probability that a translation is good."""
         logit = self.intercept + self.slope * max(mean_log_probability, -_WIDEST)
         return 1.0 / (1.0 + math.exp(-logit))
-
-    def write(self, path: Path) -> None:
-        """Write the calibration as JSON."""
-        write_text(path, json.dumps(asdict(self), indent=1) + "\n")
 
 
 def read_calibration(path: Path) -> Calibration | None:
@@ -94,20 +88,17 @@ def fit(
     return Calibration(float(weights[0]), float(weights[1]), GOOD, len(y), checkpoint)
 
 
-@dataclass(frozen=True)
-class Bin:
+class Bin(NamedTuple):
     """Translations with similar estimates."""
 
     estimate: float  # the mean of their estimated probabilities
     good: float  # the share that is good
-    count: int
+    size: int
 
 
-def find_bins(
-    estimates: Float[np.ndarray, " translation"], is_good: Bool[np.ndarray, " translation"]
-) -> list[Bin]:
-    """Divide translations into ``BINS`` of equal size by their estimates, and compare both."""
-    parts = np.array_split(np.argsort(estimates, kind="stable"), BINS)
+def find_bins(estimates: np.ndarray, is_good: np.ndarray) -> list[Bin]:
+    """Divide translations into ``BINS`` of equal size by their estimates."""
+    parts = np.array_split(np.argsort(estimates, kind="stable"), min(BINS, len(estimates)) or 1)
     return [
         Bin(float(estimates[part].mean()), float(is_good[part].mean()), len(part))
         for part in parts
@@ -117,5 +108,5 @@ def find_bins(
 
 def calibration_error(bins: Sequence[Bin]) -> float:
     """Return the expected calibration error (Naeini et al. 2015): the mean difference of bins."""
-    total = max(1, sum(each.count for each in bins))
-    return sum(each.count * abs(each.estimate - each.good) for each in bins) / total
+    total = max(1, sum(each.size for each in bins))
+    return sum(each.size * abs(each.estimate - each.good) for each in bins) / total

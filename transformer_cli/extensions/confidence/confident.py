@@ -24,13 +24,7 @@ class Confident(TextTranslator[Any]):
     def settings_fingerprint(self) -> dict[str, str]:
         return super().settings_fingerprint | {"calibration": sum_json(vars(self.calibration))}
 
-    def estimate(self, one: Translation) -> float | None:
-        """Return the probability that a translation is good; None if the model did not write it."""
-        if not one.tokens:
-            return None
-        return self.estimate_by_mean(one.log_probability / one.tokens)
-
-    def estimate_by_mean(self, mean_log_probability: float) -> float:
+    def estimate(self, mean_log_probability: float) -> float:
         """Return the probability that a translation with this mean of its tokens' is good."""
         return self.calibration.estimate(mean_log_probability)
 
@@ -48,6 +42,7 @@ class Confident(TextTranslator[Any]):
         ]
 
     def _is_risky(self, one: Translation) -> bool:
+        if not one.tokens:  # a copied line or a correction
+            return False
         assert self.max_risk is not None
-        estimate = self.estimate(one)
-        return estimate is not None and 1.0 - estimate > self.max_risk
+        return 1.0 - self.estimate(one.log_probability / one.tokens) > self.max_risk

@@ -155,7 +155,7 @@ def fill_document(
         fills_doubtful=fallback is None,
         translates_numbers=tokenizers.letterless,
         # Other extensions may add these.
-        estimate=getattr(translator, "estimate_by_mean", math.exp),
+        estimate=getattr(translator, "estimate", math.exp),
         is_corrected=getattr(translator, "has_correction", lambda text: False),
     )
     filled = fill(document, how)

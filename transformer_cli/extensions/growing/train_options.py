@@ -121,11 +121,6 @@ def _describe(growth: "growths.Growth", verdict: "judging.Verdict | None") -> st
 
 def _describe_plan(growth: "growths.Growth") -> str:
     """Return what would be done."""
-    lines = [f"would start {growth.new.path} from {growth.old.path}; {_describe(growth, None)}"]
-    if trainings := growth.trainings:
-        counts = ", ".join(f"{len(each.train):,}" for each in trainings)
-        lines = [
-            f"would start {growth.new.path} from {growth.old.path}, with "
-            f"{len(growth.memory):,} corrected texts, and train on {counts} corrections"
-        ]
-    return "\n".join(lines)
+    counts = [f"{len(each.train):,}" for each in growth.trainings]
+    text = f"would start {growth.new.path} from {growth.old.path}; {_describe(growth, None)}"
+    return f"{text.partition(', and all')[0]}; trainings on {', '.join(counts)}" if counts else text

@@ -13,18 +13,19 @@ class ScoringTranslator(TextTranslator[Any]):
 
     def to_line(self, number: int, line: str, found: Sequence[Translation]) -> str:
         """Return the translations of a line as one JSON object."""
-        estimate = getattr(self, "estimate", None)  # the extension `confidence` adds it
         shown = [
             {
                 "text": one.text,
                 "score": round(one.score, 4),
                 "log_probability": round(one.log_probability, 4),
-                **({"good": _round(estimate(one))} if estimate else {}),
+                **self._estimate_of(one),
             }
             for one in found
         ]
         return json.dumps({"line": number, "translations": shown}, ensure_ascii=False)
 
-
-def _round(probability: float | None) -> float | None:
-    return None if probability is None else round(probability, 3)
+    def _estimate_of(self, one: Translation) -> dict[str, float]:
+        estimate = getattr(self, "estimate", None)  # the extension `confidence` adds it
+        if estimate is None or not one.tokens:
+            return {}
+        return {"good": round(estimate(one.log_probability / one.tokens), 3)}

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from transformer_cli.inference.engine import Hypothesis
 from transformer_cli.text.protocol import EncodedSource
@@ -95,6 +95,9 @@ class Reviser:
 
     A ``TextTranslator`` gets revisers from tokenizers and from options (``ExtraOptions.prepare``).
     """
+
+    comes_last: ClassVar[bool] = False
+    """Whether to call this reviser after those for which this is False."""
 
     def revise(
         self,

@@ -123,7 +123,8 @@ class TextTranslator(Generic[EngineT]):
     @property
     def all_revisers(self) -> tuple[Reviser, ...]:
         """All revisers, in the order they run; those of the tokenizers come first."""
-        return (*self.tokenizers.revisers, *self.revisers)
+        both = (*self.tokenizers.revisers, *self.revisers)
+        return tuple(sorted(both, key=lambda reviser: reviser.comes_last))
 
     def new_notes(self) -> list[Notes]:
         """Return notes of the revisers for the translations of one text."""

@@ -1,6 +1,7 @@
 """Lost terms are put into the translations of models that have not learned to use terms."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -79,3 +80,50 @@ def test_a_model_that_has_learned_no_terms_keeps_them(toy_run: Path, tmp_path: P
         texts.append(done.out)
     assert texts[0] == texts[1]
     assert "dachshund" in texts[0]
+
+
+def test_terms_go_along_with_other_options(toy_run: Path, tmp_path: Path) -> None:
+    listed = tmp_path / "list.tsv"
+    listed.write_text("Hund*\tbig dachshund\nMann\tgirl\nFrau\tdog\nKind\tred ball\nPferd\tbook\n")
+    lines = (Path(__file__).parents[3] / "data" / "toy" / "test.de").read_text().splitlines()[:40]
+    text = "".join(f"{line}\n" for line in lines).encode()
+    terms = ("translate", toy_run, "--terms", listed, "--engine", "torch")
+
+    pairs = tmp_path / "pairs"
+    aligned = run(*terms, "--alignments", pairs, stdin=text)
+    assert aligned.code == 0, aligned.err
+    for line, links in zip(aligned.out.splitlines(), pairs.read_text().splitlines(), strict=True):
+        ends = [int(link.split("-")[1]) for link in links.split()]
+        assert max(ends, default=0) < len(line.split())
+
+    replaced = run(*terms, "--replace-unk", stdin=text)
+    assert "dachshund" in replaced.out
+    assert not re.search(r"\b(Hund|Mann|Frau)\b", replaced.out)
+
+    starts = tmp_path / "starts"
+    starts.write_text("A big\n" * len(lines))
+    begun = run(*terms, "--prefix-file", starts, stdin=text)
+    assert all(line.startswith("A big") for line in begun.out.splitlines())
+
+    scored = run(*terms, "--scores", stdin=text).out.splitlines()
+    for one in (json.loads(line)["translations"][0] for line in scored):
+        assert (one["score"] == one["log_probability"]) == (one["text"] == "")
+
+    marked = tmp_path / "text.md"
+    marked.write_text("\n\n".join(re.sub(r"(\w+)\.$", r"**\1**.", line) for line in lines))
+    done = run(*terms, "-i", marked, "-o", tmp_path / "out.md")
+    assert done.code == 0, done.err
+
+
+def test_a_term_beyond_the_positions_of_the_model_is_left_out(tmp_path: Path) -> None:
+    settings = ("model.positions=learned", "model.max_positions=32", "training.max_length=31")
+    given = [word for one in (*settings, "training.epochs=1") for word in ("--set", one)]
+    toy = Path(__file__).parents[3] / "configs" / "toy.yaml"
+    path = tmp_path / "run"
+    assert run("train", toy, *given, "--run-dir", path, cwd=toy.parents[1]).code == 0
+    listed = tmp_path / "list.tsv"
+    listed.write_text(f"Hund\t{' '.join(['very'] * 28)} big dog\n")
+    for engine in ("torch", "ctranslate2"):
+        asked = ("translate", path, "--terms", listed, "--engine", engine)
+        done = run(*asked, stdin=b"Der Hund und der Mann und die Frau und das Kind spielen.\n")
+        assert done.code == 0, done.err

@@ -78,6 +78,17 @@ def test_each_correction_is_judged_by_a_model_that_has_not_seen_it(
         assert len(judged) == min(count // 20, 500)
 
 
+def test_only_what_the_old_run_has_not_learned_is_trained_on(tmp_path: Path) -> None:
+    old = RunDirectory(tmp_path / "a")
+    old.path.mkdir()
+    (old.path / "corrections.tsv").write_text("learned\tx\nwaiting\tx\nwrong\tx\n")
+    (old.path / "growth.json").write_text('{"waiting": ["waiting"]}')
+    new = {"wrong": "right", "learned": "x", "new": "y"}
+    growth = Growth(old, RunDirectory(tmp_path / "b"), Corrections(new, {}, 3))
+    assert dict(growth.pairs) == {"waiting": "x", "wrong": "right", "new": "y"}
+    assert growth.memory == {"learned": "x", **dict(growth.pairs)}
+
+
 def test_faulty_corrections_are_left_out() -> None:
     data = load_config(Path("configs/toy.yaml")).data
     good = "Die Katze liegt heute auf dem Sofa.", "The cat is on the sofa today."
@@ -107,6 +118,8 @@ def test_wrong_options_are_refused(own_run: Path, tmp_path: Path) -> None:
         (("a.yaml", "--max-loss", "1"), "--max-loss: needs --from RUN; add it"),
         (("--from", own_run, "--add", bad), "no corrections to learn from: 1 of 1 pairs left out"),
         (("--from", own_run, "--add", text), f"{text}: expected .tmx, .po or .tsv (two columns)"),
+        (("--from", own_run, "--add", few, "--run-dir", own_run), "is the run to start from"),
+        (("--from", own_run, "--add", few, "--run-dir", few), "is a file; choose another"),
         (("--from", own_run, "--add", "x.csv"), "columns are separated by tabs, so save it as TSV"),
     ):
         assert_refused(run("train", *arguments), 2, said)
@@ -136,6 +149,11 @@ def test_a_few_corrections_are_recalled_and_change_nothing_else(
         if not search:
             assert after[1:-1] == before[1:-1]
 
+    prefixes = tmp_path / "prefixes.txt"
+    prefixes.write_text("1 1\n" * 40)
+    prefixed = run("translate", tmp_path / "run+1", "-i", lines, "--prefix-file", prefixes)
+    assert all(line.startswith("1 1") for line in prefixed.out.splitlines())
+
     # A second growth recalls the first corrections, too; a later correction replaces an earlier.
     (tmp_path / "more.tsv").write_text(f"{first}\tthe better one\n")
     grown = run("train", "--from", tmp_path / "run+1", "--add", tmp_path / "more.tsv")
@@ -143,9 +161,14 @@ def test_a_few_corrections_are_recalled_and_change_nothing_else(
     after = run("translate", tmp_path / "run+2", "-i", lines).out.splitlines()
     assert (after[0], after[-1]) == ("the other", "the better one")
 
-    (tmp_path / "run+2" / "corrections.tsv").write_text("no tab\n")
-    refused = run("translate", tmp_path / "run+2", "-i", lines)
-    assert_refused(refused, 1, "corrections.tsv: line 1: expected a source and its translation")
+    edited = tmp_path / "run+2" / "corrections.tsv"
+    edited.write_text(f"\ufeff{first}\tthe best\n")  # as Windows' Notepad writes it
+    assert run("translate", tmp_path / "run+2", "-i", lines).out.endswith("the best\n")
+    for wrong in ("no tab", "a\tb\tc", "\tb", "a\t"):
+        edited.write_text(f"x\ty\n{wrong}\n")
+        refused = run("translate", tmp_path / "run+2", "-i", lines)
+        said = "corrections.tsv: line 2: expected a source and its translation"
+        assert_refused(refused, 1, said)
 
 
 def test_a_segment_of_a_document_may_have_a_correction_of_several_sentences(
@@ -184,7 +207,29 @@ def test_a_run_grows_or_is_left_as_it_is(own_run: Path, tmp_path: Path) -> None:
     verdict = f"as corrected; new text {score}300 pairs\\); old text {score}20 pairs\\)"
     assert re.fullmatch(rf".*run\+1: accepted: it translates 300 .*{verdict}\n", grown.out)
     assert run(*grow, "20", "--add", tmp_path / "copies.tsv").out == grown.out
+    stricter = run(*grow, "0", "--add", tmp_path / "copies.tsv")  # it was accepted before
+    assert (stricter.code, stricter.out) == (0, grown.out)
     other = run(*grow, "20", "--add", tmp_path / "turned.tsv")
     assert_refused(other, 2, "already exists with different text; grow it with --from")
     assert not any((tmp_path / "run+1" / "growth").glob("[12]"))
     assert files() == before
+    spoilt = run(
+        "train",
+        "--from",
+        own_run,
+        *faster,
+        "--run-dir",
+        tmp_path / "bad",
+        "--max-loss",
+        "0",
+        "--add",
+        tmp_path / "turned.tsv",
+        "--set",
+        "training.init_share=0.01",
+        "--set",
+        "training.schedule.peak=0.5",
+    )
+    assert spoilt.code == 1
+    assert "bad: rejected, and renamed to bad.rejected: it translates 300" in spoilt.err
+    assert not (tmp_path / "bad").exists()
+    assert run("evaluate", tmp_path / "bad.rejected", "--split", "val").code == 0

@@ -5,6 +5,7 @@ translation likeliest. This only scores translations, which takes less time than
 terms are forced (Post and Vilar 2018).
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -19,7 +20,7 @@ from transformer_cli.inference.translation import EncodedLine, Reviser, Translat
 if TYPE_CHECKING:
     from transformer_cli.extensions.constraints.reserved import ReservedTokenizers
 
-_MOST_ROUNDS = 3  # terms to put into a line
+_MOST_ROUNDS = 8  # terms to put into a line
 _FEWEST = 2  # candidates for a term
 # of all candidates for a term, unless they are fewer; scoring takes as long as three more lines
 _MOST_CHARACTERS = 400
@@ -28,6 +29,8 @@ _MOST_CHARACTERS = 400
 @dataclass(frozen=True)
 class Placing(Reviser):
     """A reviser that puts the terms that a translation has lost into it."""
+
+    comes_last = True
 
     tokenizers: "ReservedTokenizers"
 
@@ -48,59 +51,68 @@ class Placing(Reviser):
         revised = list(found)
         losing = [place for place, line in enumerate(lines) if len(line.pieces) == 1]
         for _ in range(_MOST_ROUNDS):
-            candidates = {
-                place: own
-                for place in losing
-                if (own := self._candidates(translator, lines[place], revised[place][0]))
-            }
+            candidates: dict[int, list[tuple[str, list[int]]]] = {}
+            for place in losing:
+                if own := self._candidates(translator, lines[place], revised[place][0].text):
+                    candidates[place] = own
             if not candidates:
                 break
             losing = [*candidates]
-            pairs = [
-                (lines[place], translator.tokenizers.encode_prefix(text, lines[place].source))
-                for place, own in candidates.items()
-                for text in own
-            ]
-            scores = iter(
-                score_targets(
-                    translator, [line.pieces[0] for line, _ in pairs], [ids for _, ids in pairs]
-                )
-            )
-            encoded = iter(pairs)
+            sources = [lines[place].pieces[0] for place, own in candidates.items() for _ in own]
+            targets = [ids for own in candidates.values() for _, ids in own]
+            scores = iter(score_targets(translator, sources, targets))
             for place, own in candidates.items():
-                scored = [(next(scores), next(encoded)[1], text) for text in own]
+                scored = [(next(scores), *one) for one in own]
                 # A longer translation is less likely, so compare the means of its tokens.
-                total, ids, text = max(scored, key=lambda one: one[0] / (len(one[1]) + 1))
-                hypothesis = (Hypothesis(ids, total),)
-                best = replace(
-                    revised[place][0], text=text, log_probability=total, pieces=hypothesis
-                )
-                revised[place] = [best]
+                total, text, ids = max(scored, key=lambda one: one[0] / (len(one[2]) + 1))
+                revised[place] = [self._write(translator, lines[place], text, ids, total)]
         return revised
 
-    def _candidates(self, translator: Any, line: EncodedLine, best: Translation) -> list[str]:
-        """Return translations that have lost fewer terms, or nothing if all terms are there."""
+    def _write(
+        self, translator: Any, line: EncodedLine, text: str, ids: list[int], total: float
+    ) -> Translation:
+        """Return a translation with terms."""
+        written: Translation
+        (written,) = translator.write([(line, (Hypothesis(ids, total),))])
+        if written.text != text:
+            # The vocabulary lacks some words, or the tokenizer writes the text in another way.
+            written = replace(written, text=text, alignment=())
+        return written
+
+    def _candidates(
+        self, translator: Any, line: EncodedLine, best: str
+    ) -> list[tuple[str, list[int]]]:
+        """Return translations that have lost fewer terms, with their ids; none if all are there."""
 
         def find_lost(text: str) -> list[Term]:
             return self.tokenizers.find_lost(line.text, text)[1]
 
-        if not (lost := find_lost(best.text)):
+        if not (lost := find_lost(best)):
             return []
         first = next(each for each in self.tokenizers.find_terms(line.text) if each.term in lost)
         share = first.start / max(1, len(line.text))
         spaced = has_spaces(translator.config.data.tgt_lang)
-        made = insert_term(best.text, first.term, share, spaced)
-        good = (text for text in dict.fromkeys(made) if len(find_lost(text)) < len(lost))
-        return [*islice(good, max(_FEWEST, _MOST_CHARACTERS // (len(best.text) + 1)))]
+        prefix = getattr(line, "prefix", "")  # of the extension `prefixes`
+        kept = len(prefix) if best.startswith(prefix) else 0
+        made = insert_term(best, first.term, share, spaced, kept)
+        encoded = (
+            (text, translator.tokenizers.encode_prefix(text, line.source))
+            for text in dict.fromkeys(made)
+            if len(find_lost(text)) < len(lost)
+        )
+        limits = filter(None, (translator.max_length, translator.max_positions))
+        longest = min(limits, default=math.inf)
+        good = (one for one in encoded if len(one[1]) < longest)
+        return [*islice(good, max(_FEWEST, _MOST_CHARACTERS // (len(best) + 1)))]
 
 
-def insert_term(text: str, term: Term, share: float, spaced: bool) -> Iterator[str]:
+def insert_term(text: str, term: Term, share: float, spaced: bool, kept: int = 0) -> Iterator[str]:
     """Yield copies of a text in which a term's translation replaces some words or is inserted.
 
     ``share`` says about where: from 0 for the start of the text to 1 for its end. Copies with the
-    term near there come first.
+    term near there come first. The first ``kept`` characters do not change.
     """
-    spans = [(start, end) for _, start, end in find_verbatim(text)]
+    spans = [(0, kept), *((start, end) for _, start, end in find_verbatim(text))]
 
     def is_free(start: int, end: int) -> bool:
         return not any(first < end and start < last for first, last in spans)
@@ -111,14 +123,14 @@ def insert_term(text: str, term: Term, share: float, spaced: bool) -> Iterator[s
         if word.text[0].isalnum() and is_free(word.start, word.end)
     ]
     if not words:
-        yield f"{term.target} {text}".strip()
+        yield f"{text} {term.target}".strip()
         return
     most = min(len(split_words(term.target)), len(words))
     gap = " " * spaced
     for first in sorted(range(len(words)), key=lambda place: abs(place - share * len(words))):
         start = words[first].start
         target = term.target
-        if first == 0 and text[start].isupper():
+        if first == 0 and not kept and text[start].isupper():
             target = target[:1].upper() + target[1:]
         for last in range(first, min(first + most, len(words))):
             if is_free(start, words[last].end):

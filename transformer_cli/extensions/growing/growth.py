@@ -31,16 +31,21 @@ from transformer_cli.extensions.corpora.settings import SourceConfig
 from transformer_cli.extensions.experiments.job import compose_config
 from transformer_cli.extensions.growing.corrections import Corrections, read_corrections
 from transformer_cli.extensions.growing.memory import FILE, read_memory, write_memory
-from transformer_cli.runs.checkpoint import find_checkpoint, list_checkpoints
-from transformer_cli.runs.directory import LOCK, LOCKED, RunDirectory, lock_run, write_mark
+from transformer_cli.runs.checkpoint import find_checkpoint
+from transformer_cli.runs.directory import (
+    LOCK,
+    LOCKED,
+    RunDirectory,
+    check_unlocked,
+    lock_run,
+    write_mark,
+)
 from transformer_cli.training.preparation import PreparedData, open_prepared_data
 
 CONFIG, RECORD, TEXT = "growth.yaml", "growth.json", "growth"
 """Names in a grown run: its config, the record of its scores, and the directory of its text."""
 FEWEST_TO_TRAIN = 20
 """With fewer corrections, the new run has the old model."""
-FEW = 100
-"""Below this number, the corrections themselves help more than the training does."""
 _MOST_HALVED = 2_000  # with more corrections, one in twenty is held out instead
 _HELD_OUT, _MOST_HELD_OUT = 20, 500
 MOST_JUDGED = 1_000  # pairs of the old validation text
@@ -101,10 +106,15 @@ class Growth:
 
     @property
     def pairs(self) -> Pairs:
-        """The corrections to train on: the new ones, and old ones that were too few to train on."""
+        """The corrections to train on: those that the old run has not learned."""
+        known = read_memory(self.old.path / FILE)
         record = read_json(self.old.path / RECORD)
-        is_waiting = isinstance(record, dict) and record.get("trained") is False
-        return [*(self.memory if is_waiting else self.corrections.pairs).items()]
+        waiting = record.get("waiting") if isinstance(record, dict) else None
+        return [
+            (src, tgt)
+            for src, tgt in self.memory.items()
+            if known.get(src) != tgt or (isinstance(waiting, list) and src in waiting)
+        ]
 
     @property
     def trainings(self) -> list[Training]:
@@ -136,13 +146,20 @@ class Growth:
 
     def check_new(self) -> None:
         """Raise UsageError if the new run exists and has other corrections."""
-        memory = self.new.path / FILE
-        is_begun = list_checkpoints(self.new.checkpoints) or memory.is_file()
-        if is_begun and read_memory(memory) != self.memory:
+        self.new.check_is_run_or_empty()
+        check_unlocked(self.old)
+        path = self.new.path
+        if path.resolve() == self.old.path.resolve():
+            raise UsageError(f"--run-dir {path}: is the run to start from; choose another one")
+        is_trained = self.new.has_checkpoints
+        memory = read_memory(path / FILE)
+        if (is_trained or memory) and memory != self.memory:
+            advice = f"grow it with --from {path}" if is_trained else "delete it"
             raise UsageError(
-                f"{self.new.path}: already exists with different text; grow it with --from "
-                f"{self.new.path}, or choose another --run-dir"
+                f"{path}: already exists with different text; {advice}, or choose another --run-dir"
             )
+        if not self.trainings and path.is_dir() and path.samefile("."):
+            raise UsageError(f"--run-dir {path}: cannot be replaced; give a new directory")
 
     def write(self) -> None:
         """Write the new run's corrections, and the configs and the text of all trainings.
@@ -167,8 +184,10 @@ class Growth:
             for each in trainings:
                 each.text.mkdir(parents=True, exist_ok=True)
                 _write_pairs(each.train, each.text / "train")
-                tag = None if each.held else _write_largest(val, each.text / "val")
-                if each.held:
+                tag = None
+                if each.run is self.new:
+                    tag = _write_largest(val, each.text / "val")
+                else:
                     _write_pairs(each.held, each.text / "val")
                 composed = self._compose(config, each, tag, list(replayed))
                 if not (each.config.is_file() and read_small(each.config) == composed.encode()):
@@ -179,7 +198,8 @@ class Growth:
     def _copy(self) -> None:
         """Copy the old run to the new one; large files are shared, because nothing changes them."""
         own = {LOCK, CONFIG, RECORD, TEXT, FILE}
-        with lock_run(self.old), whole_directory(self.new.path) as directory:
+        self.new.path.parent.mkdir(parents=True, exist_ok=True)
+        with whole_directory(self.new.path) as directory:
             for name in (name for name in LOCKED if name not in own):
                 path = self.old.path / name
                 if path.is_dir():

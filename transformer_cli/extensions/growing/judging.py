@@ -16,6 +16,7 @@ from transformer_cli.data.kinds import load_split
 from transformer_cli.evaluation.best_checkpoint import bleu_of, metrics_of_runs
 from transformer_cli.extensions.experiments.seed_statistics import score_sentences
 from transformer_cli.extensions.growing.growth import (
+    CONFIG,
     MOST_JUDGED,
     RECORD,
     Growth,
@@ -24,7 +25,7 @@ from transformer_cli.extensions.growing.growth import (
 from transformer_cli.extensions.revision.doubts import DoubtFinder, Doubts, may_copy
 from transformer_cli.inference.loading import ComputeOptions, load_translator
 from transformer_cli.inference.translator import Watcher
-from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.directory import CONFIG as RUN_CONFIG, RunDirectory
 
 _NORMAL_95 = 1.96  # standard deviations on either side of the mean, for 95 %
 
@@ -111,7 +112,7 @@ def settle(growth: Growth, verdict: Verdict | None, max_loss: float, accepts: bo
         "left_out": {rule: len(those) for rule, those in growth.corrections.faults.items()},
         "max_loss": max_loss,
         **(asdict(verdict) if verdict else {}),
-        "trained": verdict is not None,
+        "waiting": [] if verdict else [src for src, _ in growth.pairs],
         "taken_over": is_accepted,
     }
     path = growth.new.path if growth.new.path.name.strip(".") else growth.new.path.resolve()
@@ -121,12 +122,18 @@ def settle(growth: Growth, verdict: Verdict | None, max_loss: float, accepts: bo
     names = (f"{path.name}.rejected{f'-{n}' if n > 1 else ''}" for n in count(1))
     rejected = next(to for name in names if not (to := path.with_name(name)).exists())
     path.rename(rejected)
+    for config in (rejected / name for name in (CONFIG, RUN_CONFIG)):
+        if config.is_file():  # it names the run's text
+            text = config.read_text(encoding="utf-8")
+            write_text(config, text.replace(f"{path.absolute()}/", f"{rejected.absolute()}/"))
     return rejected
 
 
-def read_verdict(growth: Growth) -> Verdict | None:
-    """Return the verdict that the new run records, or None if it has none yet."""
-    match read_json(growth.new.path / RECORD):
+def read_verdict(growth: Growth) -> tuple[bool, Verdict | None]:
+    """Return whether the new run was accepted before, and the verdict that it records, if any."""
+    record = read_json(growth.new.path / RECORD)
+    match record:
         case {"new_text": dict() as new, "old_text": dict() as old}:
-            return Verdict(ScoreChange(**new), ScoreChange(**old))
-    return None
+            verdict = Verdict(ScoreChange(**new), ScoreChange(**old))
+            return record.get("taken_over") is True, verdict
+    return isinstance(record, dict) and record.get("taken_over") is True, None

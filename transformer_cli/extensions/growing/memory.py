@@ -32,14 +32,14 @@ def read_memory(path: Path) -> dict[str, str]:
     """
     found = {}
     try:
-        lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+        lines = path.read_text(encoding="utf-8-sig").splitlines() if path.is_file() else []
     except (OSError, UnicodeError) as error:
         raise RunError(f"{path}: cannot be read: {error}") from error
     for number, line in enumerate(lines, start=1):
         if not line:
             continue
         src, tab, tgt = line.partition("\t")
-        if not tab or "\t" in tgt:
+        if not tab or "\t" in tgt or not src.strip() or not tgt.strip():
             problem = "expected a source and its translation, separated by one tab"
             raise RunError(f"{path}: line {number}: {problem}; correct the line, or delete it")
         found[fold(src)] = tgt.strip()
@@ -74,11 +74,10 @@ class Recalling(TextTranslator[Any]):
 
     def encode_line(self, text: str) -> EncodedLine:
         """Encode a line as ``TextTranslator`` does; but a line with a correction has no pieces."""
-        line = super().encode_line(text)
-        # A line of another class has something else to translate, e.g. a prefix.
-        if type(line) is EncodedLine and self.has_correction(text):
+        # A prefix, of the extension `prefixes`, asks for another translation.
+        if self.has_correction(text) and not getattr(text, "prefix", ""):
             return EncodedLine(text, EncodedSource(text, []), [], is_copied=True)
-        return line
+        return super().encode_line(text)
 
     def translate_encoded(
         self, encoded: Sequence[EncodedLine], n_best: int | None = 1, watcher: Watcher = NOBODY

@@ -88,8 +88,8 @@ class GrowingOptions(TrainExtra):
         growth.check_new()
         if given.dry_run:
             return _describe_plan(growth)
-        verdict = judging.read_verdict(growth)
-        if verdict is None:
+        is_accepted, verdict = judging.read_verdict(growth)
+        if verdict is None and not is_accepted:
             growth.write()
             for number, each in enumerate(trainings := growth.trainings, start=1):
                 of = f"training {number} of {len(trainings)}: on {len(each.train):,} corrections"
@@ -97,30 +97,33 @@ class GrowingOptions(TrainExtra):
                 log(train(replace(given, config=each.config, run_dir=each.run.path)))
             compute = loading.ComputeOptions("auto", given.device, given.precision, given.threads)
             verdict = judging.judge(growth, compute) if trainings else None
-        rejected = judging.settle(growth, verdict, self.max_loss, self.accept)
         about = _describe(growth, verdict)
-        if rejected is not None:
-            raise RunError(
-                f"{new.path}: rejected, and renamed to {rejected.name}: {about} "
-                f"(--max-loss {self.max_loss:g}); with --accept, it is accepted anyway"
-            )
+        if not is_accepted:
+            rejected = judging.settle(growth, verdict, self.max_loss, self.accept)
+            if rejected is not None:
+                raise RunError(
+                    f"{new.path}: rejected, and renamed to {rejected.name}: {about} (--max-loss "
+                    f"{self.max_loss:g}); with --accept, the same command trains again and "
+                    "accepts the model"
+                )
         return f"{new.path}: accepted: {about}"
 
 
 def _describe(growth: "growths.Growth", verdict: "judging.Verdict | None") -> str:
     """Return what the new run has learned."""
-    recalled = f"it translates {len(growth.memory):,} corrected texts as corrected"
+    count = len(growth.memory)
+    recalled = f"it translates {count:,} corrected text{'s' * (count != 1)} as corrected"
     if verdict is None:
         fewest = growths.FEWEST_TO_TRAIN
         return f"{recalled}, and all others as before (it learns from {fewest} or more corrections)"
-    scores = f"new text {verdict.new_text}; old text {verdict.old_text}"
-    if len(growth.pairs) < growths.FEW:
-        return f"{recalled}, which helps more than training on so few; {scores}"
-    return f"{recalled}; {scores}"
+    return f"{recalled}; new text {verdict.new_text}; old text {verdict.old_text}"
 
 
 def _describe_plan(growth: "growths.Growth") -> str:
     """Return what would be done."""
     counts = [f"{len(each.train):,}" for each in growth.trainings]
     text = f"would start {growth.new.path} from {growth.old.path}; {_describe(growth, None)}"
-    return f"{text.partition(', and all')[0]}; trainings on {', '.join(counts)}" if counts else text
+    if not counts:
+        return text
+    how = " corrections: two halves to judge, and all" if len(counts) > 1 else " corrections"
+    return f"{text.partition(', and all')[0]}; trainings on {', '.join(counts)}{how}"

@@ -17,8 +17,7 @@ from transformer_cli.extensions.corpora.settings import SourceConfig
 from transformer_cli.extensions.corpora.units import no_such
 from transformer_cli.extensions.stores.fetching import fetch, find, tell
 
-ARCHIVES = "https://object.pouta.csc.fi/"
-"""The base URL of OPUS's archives."""
+ARCHIVES = "https://object.pouta.csc.fi/"  # the base URL of OPUS's archives
 HUB = "https://huggingface.co/"
 # The branch to which the Hub converts public data sets of any format.
 _CONVERTED = "revision/refs%2Fconvert%2Fparquet?blobs=true"
@@ -45,8 +44,7 @@ def opus_code(language: str) -> str:
 def fetch_corpus(name: str, src_lang: str, tgt_lang: str) -> tuple[Path, Path]:
     """Return the two sides' paths, with wildcards, in an OPUS archive; download it if needed.
 
-    Raises:
-        CorpusError: OPUS has no such corpus in these languages, or the download fails.
+    Raise CorpusError if OPUS has no such corpus in these languages, or if the download fails.
     """
     languages = f"--src-lang {src_lang} --tgt-lang {tgt_lang}"
     advice = f"transformer-cli init --from opus {languages} lists what OPUS has"
@@ -81,9 +79,8 @@ class _DataSet(BaseModel):
 def fetch_data_set(source: SourceConfig) -> tuple[Path, ...]:
     """Return the paths of the Parquet files of a data set's split; download them if needed.
 
-    Raises:
-        CorpusError: there is no such data set or split, or the download fails.
-        MissingExtraError: pyarrow is not installed.
+    Raise CorpusError if there is no such data set or split, or if the download fails, and
+    MissingExtraError if pyarrow is not installed.
     """
     import_extra("pyarrow", "parquet", f"hf: {source.hf}")
     files = _list_files(source, _ask_hub(source))

@@ -15,9 +15,7 @@ class ConcatenatedSources(PairSource):
     sources: tuple[PairSource, ...]
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """Yield all pairs of lines in order, including blank ones."""
-        for source in self.sources:
-            yield from source.pairs()
+        return chain.from_iterable(source.pairs() for source in self.sources)
 
     def source_sha256(self) -> str:
         """Return the SHA-256 of the sources' checksums joined together."""
@@ -30,7 +28,6 @@ class ConcatenatedSources(PairSource):
         return None if None in keys else "; ".join(map(str, keys))
 
     def blocks(self) -> Iterator[Pairs]:
-        """Yield blocks of neighbouring pairs from each source, one source after another."""
         return chain.from_iterable(source.blocks() for source in self.sources)
 
 
@@ -38,8 +35,7 @@ class ConcatenatedSources(PairSource):
 class ExtendedText(ConcatenatedSources):
     """The training split, followed by the sources added to it."""
 
-    names: tuple[str, ...]
-    """The names of the added sources."""
+    names: tuple[str, ...]  # the names of the added sources
 
     @property
     def parts(self) -> dict[str, PairSource]:

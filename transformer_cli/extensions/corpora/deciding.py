@@ -42,10 +42,8 @@ class Filtering:
 
     names: tuple[str, ...]
     settings: FilterSettings
-    active: tuple[frozenset[str], ...]
-    """For each source, the names of its filters."""
-    with_sides: bool
-    """Whether digests of the source and target lines are needed, to choose held-out pairs."""
+    active: tuple[frozenset[str], ...]  # for each source, the names of its filters
+    with_sides: bool  # whether digests of both sides' lines are needed, to choose held-out pairs
 
     @property
     def filters(self) -> list[Filter]:
@@ -53,9 +51,7 @@ class Filtering:
         return _build(self.names, self.settings)
 
 
-@cache  # some take half a second
-def _build(names: tuple[str, ...], settings: FilterSettings) -> list[Filter]:
-    return build_filters(names, settings)
+_build = cache(build_filters)  # some take half a second
 
 
 def judge(filtering: Filtering, source: int, pairs: Pairs) -> list[np.ndarray]:
@@ -72,15 +68,12 @@ def decide(
 ) -> np.ndarray:
     """Return, for each pair, the index of the filter that rejects it (int8), or -1 if none does.
 
-    Args:
-        filtering: the filters.
-        columns: the arrays from ``judge``, each concatenated over all pairs.
-        source_of: the index of each pair's data source.
+    ``columns`` are the arrays from ``judge``, each concatenated over all pairs; ``source_of`` has
+    the index of each pair's data source.
     """
     reasons = np.full(len(source_of), -1, np.int8)
     for place, (filter_, known) in enumerate(zip(filtering.filters, columns, strict=False)):
-        is_active = np.array([filter_.name in active for active in filtering.active])
-        concerned = is_active[source_of]
+        concerned = np.array([filter_.name in active for active in filtering.active])[source_of]
         # Repeat filters also count pairs of other sources.
         left = reasons < 0 if isinstance(filter_, RepeatFilter) else (reasons < 0) & concerned
         places = np.flatnonzero(left)[filter_.find(known[left])]
@@ -96,10 +89,8 @@ def draw(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the held-out pairs' indices (test first) and a mask of pairs sharing a line with them.
 
-    Args:
-        split: how many pairs to hold out, if there are enough, and the seed.
-        may_hold_out: a mask of the pairs that may be drawn.
-        sides: the digests of all source lines, and those of all target lines.
+    ``split`` says how many pairs to hold out, if there are enough. ``may_hold_out`` is a mask of
+    the pairs that may be drawn. ``sides`` are the digests of all source and of all target lines.
     """
     wanted = split.val + split.test
     is_alone = np.ones(len(may_hold_out), bool)

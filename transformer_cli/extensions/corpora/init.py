@@ -18,8 +18,7 @@ with lazy_imports():
 if TYPE_CHECKING:
     from transformer_cli.cli.init import InitOptions, NewConfig
 
-_OF_OPUS = ("src_lang", "tgt_lang", "name")
-"""The options that ``--from opus`` accepts; ``--from own`` accepts all."""
+_OF_OPUS = ("src_lang", "tgt_lang", "name")  # for ``--from opus``; ``--from own`` accepts all
 
 
 @dataclass(frozen=True)
@@ -62,8 +61,7 @@ class TextOptions(ExtraOptions):
         str | None, option("CODE", "Target language.  [default: from the files' names]")
     ] = None
     name: Annotated[
-        str | None,
-        option("NAME", "Name of the config.  [default: from the text and languages]"),
+        str | None, option("NAME", "Name of the config.  [default: from the text and languages]")
     ] = None
 
     def check(self, given: "InitOptions") -> None:

@@ -42,7 +42,6 @@ class SourcesKind(CorpusKind[CorpusData]):
         return prepared.split_path(place, split)
 
     def read_split(self, split: str, place: Path | None) -> ParallelText:
-        """Read a split, with the tag of its data source on each source line."""
         text = self.open_split(split, place)
         if isinstance(text, ParallelText):
             return text

@@ -29,19 +29,10 @@ from transformer_cli.text.protocol import Tokenizers
 class TrainingMix:
     """The weights and tags of the training sources, in the order in which pairs are stored."""
 
-    sizes: tuple[int, ...]
-    """How many pairs of each source have text on both sides."""
-    weights: tuple[float, ...]
-    """How often each pair of a source is drawn in an epoch."""
-    tags: tuple[int | None, ...]
-    """For each source, the id of the tag token before its source sentences, or None for no tag."""
-    rows: tuple[tuple[str, str], ...] = ()
-    """Rows for the training summary, each with a name and a value."""
-
-    def scale_last(self, count: int, factor: float) -> "TrainingMix":
-        """Return a copy with the weights of the last ``count`` sources multiplied by ``factor``."""
-        scaled = (weight * factor for weight in self.weights[-count:])
-        return replace(self, weights=(*self.weights[:-count], *scaled))
+    sizes: tuple[int, ...]  # how many pairs of each source have text on both sides
+    weights: tuple[float, ...]  # how often each pair of a source is drawn in an epoch
+    tags: tuple[int | None, ...]  # each source's tag id, before its source sentences; None: no tag
+    rows: tuple[tuple[str, str], ...] = ()  # rows (name, value) for the training summary
 
     def sources_of(self, pairs: np.ndarray) -> np.ndarray:
         """Return the index of each pair's data source; ``pairs`` are indices in training text."""
@@ -72,32 +63,24 @@ class MixedStore(ShardedStore):
     """A store's pairs up to ``max_length``, tagged, drawn as often as a source's weight says."""
 
     def __init__(
-        self,
-        store: EncodedStore,
-        max_length: int,
-        mix: TrainingMix,
-        shard_pairs: int = SHARD_PAIRS,
+        self, store: EncodedStore, max_length: int, mix: TrainingMix, shard_pairs: int = SHARD_PAIRS
     ) -> None:
         super().__init__(store, max_length, shard_pairs)
         self.mix = mix
 
     def shard_lengths(self, shard: int) -> Lengths:
-        """Return the maximum source and target lengths that each drawn pair of a shard can have."""
         return self._sampler(shard).lengths
 
     def draw(self, shard: int, seed: int, epoch: int) -> EncodedText:
-        """Return the pairs drawn from a shard in an epoch."""
         return super().draw(shard, seed, epoch).take(self._sampler(shard).pick(seed, epoch, shard))
 
     def rows(self) -> Iterable[tuple[str, str]]:
         return self.mix.rows
 
     def read(self, shard: int) -> EncodedText:
-        """Read all pairs of a shard, with tags."""
         return self.mix.add_tags(super().read(shard), self._places(shard))
 
     def read_lengths(self, shard: int) -> Lengths:
-        """Read the lengths of all pairs of a shard, tags included."""
         src, tgt = super().read_lengths(shard)
         return Lengths(src + self.mix.count_tags(self._places(shard)), tgt)
 
@@ -138,10 +121,8 @@ _STRIDE = 648_055
 class _Share:
     """Some pairs of a source, drawn again in each epoch, evenly spaced in the order of length."""
 
-    pairs: np.ndarray
-    """The indices of all pairs of the source, sorted by length."""
-    count: int
-    """How many pairs are drawn per epoch."""
+    pairs: np.ndarray  # the indices of all pairs of the source, sorted by length
+    count: int  # how many pairs are drawn per epoch
 
     def pick(self, shift: int) -> np.ndarray:
         """Return an epoch's pairs; all shifts below 2^20 together pick each pair equally often."""
@@ -241,20 +222,21 @@ def _weigh_replay(
                 f"{name}: every pair has a blank side or is longer than training.max_length "
                 f"{max_length} tokens; raise it, or use other text"
             )
-    factor = replay.share / (1 - replay.share) * own.sum() / replayed.sum()
-    scaled = mix.scale_last(count, float(factor))
-    weight = max(scaled.weights[-count:])
+    factor = float(replay.share / (1 - replay.share) * own.sum() / replayed.sum())
+    scaled = [weight * factor for weight in mix.weights[-count:]]
+    weight = max(scaled)
     if weight > MAX_WEIGHT:
         raise CorpusError(
             f"data.replay: with share {replay.share:g}, a pair would be drawn {weight:,.0f} times "
             f"an epoch, but the limit is {MAX_WEIGHT:,.0f}; lower share, or add more text"
         )
-    drawn = np.array(scaled.weights) * short
+    weights = (*mix.weights[:-count], *scaled)
+    drawn = np.array(weights) * short
     described = (
         f"{drawn[-count:].sum():,.0f} of {drawn.sum():,.0f} pairs an epoch, drawn from "
         f"{short[-count:].sum():,}"
     )
-    return replace(scaled, rows=(("replay", described),))
+    return replace(mix, weights=weights, rows=(("replay", described),))
 
 
 def _count_short_pairs(mix: TrainingMix, store: EncodedStore, max_length: int) -> np.ndarray:

@@ -18,8 +18,7 @@ from transformer_cli.extensions.corpora.tables import SEPARATED_BY_TABS, FieldsR
 from transformer_cli.extensions.corpora.tmx import TmxReader
 from transformer_cli.extensions.corpora.units import BadUnits, UnitReader
 
-MAX_BAD_UNITS = 0.01
-"""The default limit for the fraction of a source's lines, rows or entries that are damaged."""
+MAX_BAD_UNITS = 0.01  # the default share of a source's lines, rows or entries that may be damaged
 
 
 @dataclass(frozen=True)
@@ -75,11 +74,8 @@ def open_source(
     """Return a reader for a source; it reads no pairs until they are requested.
 
     Some formats need the languages. Damaged lines, rows or entries are counted and left out, as
-    long as they are at most the fraction ``max_bad_units`` of all.
-
-    Raises:
-        CorpusError: no file matches a path with wildcards, the path is a directory, or a file
-            cannot be downloaded.
+    long as they are at most the fraction ``max_bad_units`` of all. Raise CorpusError if no file
+    matches a path with wildcards, a path is a directory, or a file cannot be downloaded.
     """
     if source.opus is not None or source.hf is not None:
         check_stores(source.opus or str(source.hf))
@@ -101,17 +97,12 @@ def open_source(
         case SourceConfig(src_column=int() | str() as src, tgt_column=int() | str() as tgt):
             return TsvReader(*files, (src, tgt))
         case SourceConfig(src_field=str(src), tgt_field=str(tgt)):
-            is_parquet = source.format == "parquet"
-            return FieldsReader(*files, (src, tgt), is_parquet)
+            return FieldsReader(*files, (src, tgt), is_parquet=source.format == "parquet")
     return (TmxReader if source.format == "tmx" else PoReader)(*files, (src_lang, tgt_lang))
 
 
 def source_of_file(path: Path) -> SourceConfig:
-    """Return the source setting for a TMX, PO or two-column TSV file, from its file extension.
-
-    Raises:
-        UsageError: the file has another extension.
-    """
+    """Return the source setting for a TMX, PO or two-column TSV file; else raise UsageError."""
     name = path.with_suffix("") if is_compressed(path) else path
     match name.suffix.lower().removeprefix("."):
         case "tmx":

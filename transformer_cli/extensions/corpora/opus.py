@@ -25,8 +25,7 @@ class Release(BaseModel):
     version: str
     url: str
     alignment_pairs: _Count
-    size: _Count
-    """The size of the archive, in KB."""
+    size: _Count  # the size of the archive, in KB
 
     @property
     def name(self) -> str:
@@ -41,8 +40,7 @@ class _Answer(BaseModel):
 def list_releases(src_lang: str, tgt_lang: str) -> list[Release]:
     """Return the latest versions of all corpora in two languages, the largest first.
 
-    Raises:
-        CorpusError: OPUS does not answer, or has nothing in these languages.
+    Raise CorpusError if OPUS does not answer, or has nothing in these languages.
     """
     import requests
 

@@ -21,8 +21,7 @@ if TYPE_CHECKING:  # importing it needs the extension for downloads
 
 _LANGUAGE_OPTIONS = ("--src-lang", "--tgt-lang")
 _MAX_HELD_OUT = 1000
-_SHARE_HELD_OUT = 20
-"""For each split, one pair in this many is held out, up to ``_MAX_HELD_OUT`` pairs."""
+_SHARE_HELD_OUT = 20  # for each split, one pair in this many, up to ``_MAX_HELD_OUT`` pairs
 
 
 def read_languages(src_lang: str, tgt_lang: str) -> tuple[str, str]:
@@ -40,10 +39,8 @@ def read_languages(src_lang: str, tgt_lang: str) -> tuple[str, str]:
 def check_files(files: ParallelFiles) -> None:
     """Check that the sides are two files that can be opened.
 
-    Raises:
-        MissingTextError: there is no such file.
-        MissingExtraError: a file is compressed, and the package that reads it is missing.
-        CorpusError: a path is not a regular file, or both sides are the same file.
+    Raise MissingTextError if a file is missing, MissingExtraError if the package that decompresses
+    it is, and CorpusError if a path is not a regular file or both sides are the same file.
     """
     for path in files.paths:
         if path.is_dir():
@@ -81,8 +78,7 @@ def configure_own(
     ``texts`` has 'train', and may have 'val' and 'test'. Without 'val', the missing splits are
     held out from 'train'. The default for ``name`` is 'own' and the languages, e.g. 'own_de_en'.
 
-    Raises:
-        CorpusError: a file cannot be read, or has too few lines.
+    Raise CorpusError if a file cannot be read, or has too few lines.
     """
     splits = [split for split in ("val", "test", "train") if split in texts]
     counts = {split: sum(1 for _ in texts[split].pairs()) for split in splits}
@@ -110,8 +106,7 @@ def configure_release(
 ) -> NewConfig:
     """Return the config for an OPUS corpus, with a model to suit the size that OPUS states.
 
-    Raises:
-        CorpusError: OPUS states no size, or the corpus is too small.
+    Raise CorpusError if OPUS states no size, or if the corpus is too small.
     """
     pairs, source = release.alignment_pairs, {"train": f"{{opus: {release.name}}}"}
     if pairs is None:
@@ -140,7 +135,6 @@ def _seen_from(directory: Path, path: Path) -> Path:
         if path.is_absolute():
             return path
         # Resolve links, as commands resolve `..` from the real directory.
-        parent = Path(os.path.relpath(path.parent.resolve(), directory.resolve()))
-        return parent / path.name
+        return Path(os.path.relpath(path.parent.resolve(), directory.resolve())) / path.name
     except ValueError:  # they are on two Windows drives
         return path.absolute()

@@ -85,8 +85,7 @@ class PoReader(UnitReader):
         if src == tgt:  # e.g. pt-BR and pt-PT
             comparable = comparable_code(self.languages)
             return comparable(language) == comparable(self.languages[0])
-        # Nearly all programs have English messages.
-        return code == src if code else tgt == "en"
+        return code == src if code else tgt == "en"  # nearly all programs have English messages
 
 
 # --- files ----------------------------------------------------------------------------------------
@@ -147,8 +146,7 @@ def read_entries(
         entry.texts = {key: "".join(texts) for key, texts in parts.items()}
         parts.clear()
         if "msgid" not in entry.texts or not entry.forms:
-            problem = "an entry without msgid or msgstr, or in the wrong order"
-            raise refuse(entry.line, problem)
+            raise refuse(entry.line, "an entry without msgid or msgstr, or in the wrong order")
         return entry
 
     for number, line in enumerate(lines):
@@ -161,8 +159,7 @@ def read_entries(
             entry, key, size = PoEntry(0), "", 0
         size += len(line)
         if size > _MAX_BYTES:
-            problem = f"an entry with more than {_MAX_BYTES:,} characters"
-            raise refuse(number, problem)
+            raise refuse(number, f"an entry with more than {_MAX_BYTES:,} characters")
         if comment:
             if comment[1:2] == "~":  # the comments before belong to an obsolete entry
                 if parts:

@@ -27,24 +27,18 @@ class SourceRecord(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    name: str
-    """The source's name, e.g. 'sources[0] memory.tmx'."""
+    name: str  # the source's name, e.g. 'sources[0] memory.tmx'
     pairs: int
-    bad: int
-    """The number of lines, rows or entries that could not be read."""
-    first_bad: str | None
-    """The error message for the first line, row or entry that could not be read."""
-    removed: dict[str, int]
-    """The number of pairs left out, keyed by reason: a filter's name or ``HELD_OUT``."""
-    kept: dict[str, int]
-    """The number of pairs kept, keyed by split."""
+    bad: int  # the number of lines, rows or entries that could not be read
+    first_bad: str | None  # the error message for the first of them
+    removed: dict[str, int]  # pairs left out, keyed by reason: a filter's name or ``HELD_OUT``
+    kept: dict[str, int]  # the number of pairs kept, keyed by split
 
 
 class CorpusRecord(Record):
     """The content of sources.json: how many pairs of each source were kept, and a checksum."""
 
-    mtime_key: str | None
-    """What ``PairSource.mtime_key`` returned for the sources when they were read."""
+    mtime_key: str | None  # what ``PairSource.mtime_key`` returned when the sources were read
     sources: list[SourceRecord]
 
 
@@ -132,9 +126,7 @@ def given_sources(data: CorpusData) -> dict[str, SourceConfig]:
     return {**({} if data.val is None else {"val": data.val}), **data.test}
 
 
-def find_text_files(
-    data: CorpusData,
-) -> tuple[dict[str, ParallelFiles], dict[str, ParallelFiles]]:
+def find_text_files(data: CorpusData) -> tuple[dict[str, ParallelFiles], dict[str, ParallelFiles]]:
     """Return the aligned text files among the training sources, and among splits' own sources."""
     training = {f"data.sources[{n}]": source for n, source in enumerate(data.sources)}
     of_training, of_given = (

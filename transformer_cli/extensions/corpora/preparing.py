@@ -3,7 +3,6 @@
 The main process reads the sources part by part and stores their text in two temporary files, while
 an executor's tasks examine the pairs of each part. Then deciding.py chooses a split for each pair
 or rejects it. The result depends neither on the size of the parts nor on where the tasks run.
-
 Cleaning also writes the rejected pairs.
 """
 
@@ -40,15 +39,11 @@ from transformer_cli.extensions.corpora.deciding import (
 from transformer_cli.extensions.corpora.opening import SourceReader, count_bytes
 from transformer_cli.extensions.corpora.settings import CorpusData, SourceConfig, SplitConfig
 
-HELD_OUT = "held_out"
-"""The reason recorded for leaving out a pair that shares a side with a val or test pair."""
+HELD_OUT = "held_out"  # the reason to leave out a pair that shares a side with a val or test pair
 DROPPED = "dropped.tsv"
-PART_PAIRS = 1 << 14
-"""The number of pairs per task."""
-_MOST_AHEAD = 64
-"""The maximum number of tasks that may wait for worker processes."""
-MIN_BYTES_FOR_WORKERS = 1 << 24
-"""For less text than this, it is not worth the second that starting workers takes."""
+PART_PAIRS = 1 << 14  # the number of pairs per task
+_MOST_AHEAD = 64  # the maximum number of tasks that may wait for worker processes
+MIN_BYTES_FOR_WORKERS = 1 << 24  # less text is not worth the second that starting workers takes
 
 
 def prepare_corpus(
@@ -59,15 +54,11 @@ def prepare_corpus(
     Filters run as tasks of ``executor`` or, if it is None, in one process per core. If there is
     little text, they run in this process.
 
-    Raises:
-        CorpusError: a source cannot be read, or no pair is left.
-        ConfigError: too few pairs are left for ``data.split``.
-        MissingExtraError: a format or a filter needs a package that is not installed.
-        WorkerError: a worker died.
-        OSError: the files cannot be written.
+    Raise CorpusError if a source cannot be read or no pair is left, ConfigError if too few are left
+    for ``data.split``, MissingExtraError if a format or a filter needs a package that is not
+    installed, WorkerError if a worker died, and OSError if the files cannot be written.
     """
-    artifact = prepared.corpus_artifact(directory)
-    return artifact.make(lambda made: write_corpus(data, made, executor))
+    return prepared.corpus_artifact(directory).make(lambda made: write_corpus(data, made, executor))
 
 
 def is_prepared(data: CorpusData, directory: Path) -> bool:
@@ -85,17 +76,10 @@ def is_prepared(data: CorpusData, directory: Path) -> bool:
     return record.made_of == {"sources": sources.source_sha256()}
 
 
-@dataclass(frozen=True)
-class UnpreparedSplit:
-    """A split of a corpus, identified by its settings and sources before the corpus is prepared."""
-
-    data: CorpusData
-    split: str
-
-    def source_sha256(self) -> str:
-        """Return a SHA-256 of the split's name, the settings and the sources."""
-        sums = "".join(reader.source_sha256() for reader in _open_all(self.data))
-        return sum_json([self.split, self.data.fingerprint(), sums])
+def sum_unprepared(data: CorpusData, split: str) -> str:
+    """Return a SHA-256 of a split's name, the settings and the sources."""
+    sums = "".join(reader.source_sha256() for reader in _open_all(data))
+    return sum_json([split, data.fingerprint(), sums])
 
 
 @dataclass(frozen=True)
@@ -195,10 +179,7 @@ def _open_executor(
 
 
 def _read(
-    filtering: Filtering,
-    sources: Sequence[_Source],
-    spooled: Sequence[Path],
-    tasks: Executor,
+    filtering: Filtering, sources: Sequence[_Source], spooled: Sequence[Path], tasks: Executor
 ) -> tuple[list[np.ndarray], list[int]]:
     """Write all pairs to the temporary files ``spooled``, and run ``judge`` on them in tasks.
 
@@ -256,14 +237,10 @@ def _decide(
 
 def _nothing_left(rejected: np.ndarray, filters: Sequence[Filter]) -> CorpusError:
     worst, most = filters[int(rejected.argmax())], rejected.max()
-    remedy = (
-        "correct the text"
-        if worst.name == "blank"
-        else "leave that filter out, or correct the text"
-    )
+    remedy = "" if worst.name == "blank" else "leave that filter out, or "
     return CorpusError(
         f"data.sources: no pair is left after the filters; of {rejected.sum():,}, {most:,} were "
-        f"rejected by '{worst.name}' ({worst.summary}); {remedy}"
+        f"rejected by '{worst.name}' ({worst.summary}); {remedy}correct the text"
     )
 
 
@@ -322,10 +299,7 @@ def _record(source: _Source, fates: Sequence[str], counts: np.ndarray) -> prepar
 def clean_corpus(
     data: CorpusData, directory: Path, executor: Executor | None = None
 ) -> prepared.CorpusRecord:
-    """Write the kept and the rejected pairs into ``directory``, which must be new or empty.
-
-    See ``prepare_corpus``.
-    """
+    """Write the kept and the rejected pairs into ``directory``; see ``prepare_corpus``."""
     remove_leftovers(directory.absolute().parent, others=[directory.name])
 
     def write(made: Path) -> prepared.CorpusRecord:

@@ -25,8 +25,7 @@ from transformer_cli.extensions.corpora.tables import (
 )
 from transformer_cli.extensions.corpora.units import ROW_ADVICE, InvalidTextError, one_line
 
-TRANSLATION = "translation"
-"""The name of the new column or field."""
+TRANSLATION = "translation"  # the name of the new column or field
 _NOT_IN_TSV = re.compile(r"[\t\r\n\ud800-\udfff]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 # Random, so that no text has it. Marks numbers, which json would write differently.
@@ -43,15 +42,9 @@ def read_rows(
 ) -> Iterator[Row]:
     """Yield the header of a table if it has one, then its rows.
 
-    Args:
-        where: the table's format, and which column or field has the text.
-        file: the open table.
-        name: the file's name.
-        errors: 'replace' writes U+FFFD for bytes that are not UTF-8.
-        is_json: for JSONL, whether each translation is a JSON object with 'translations'.
-
-    Raises:
-        CorpusError: a row cannot be read, or already has a translation.
+    If ``errors`` is 'replace', U+FFFD stands for bytes that are not UTF-8. For JSONL, ``is_json``
+    says whether each translation is a JSON object with 'translations'. Raise CorpusError if a row
+    cannot be read, or already has a translation.
     """
     if where.format == "tsv":
         yield from _tsv_rows(where.key, file, name, errors)
@@ -130,8 +123,7 @@ def _json_row(text: str, record: dict[str, Any], holder: dict[str, Any], is_json
     """Return a row that is written as JSON, with the translation in a new field of ``holder``."""
 
     def to_line(translation: str) -> str:
-        new = json.loads(translation)["translations"] if is_json else translation
-        holder[TRANSLATION] = new
+        holder[TRANSLATION] = json.loads(translation)["translations"] if is_json else translation
         return _to_json(record)
 
     return Row(text, _to_json(record), to_line)

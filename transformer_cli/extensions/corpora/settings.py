@@ -50,13 +50,11 @@ class Matching:
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        """Check that the whole pattern matches."""
         return core_schema.no_info_after_validator_function(self._check, handler(source))
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        """Add the pattern to the schema."""
         return {**handler(schema), "pattern": self.pattern}
 
 
@@ -68,19 +66,16 @@ _KEYS_OF_FORMATS = {
     ("src_field", "tgt_field"): ("jsonl", "parquet", "hf"),
     ("config",): ("hf",),
 }
-PATH_KEYS = ("src", "tgt", *_FILE_FORMATS)
-"""The keys of a source whose values are paths."""
+PATH_KEYS = ("src", "tgt", *_FILE_FORMATS)  # the keys of a source whose values are paths
 SPLIT_NAME = r"[A-Za-z0-9_-]{1,64}"
 TWO_NAMES = "^[A-Za-z0-9][A-Za-z0-9_.-]{0,95}/[A-Za-z0-9][A-Za-z0-9_.-]{0,95}$"
 CorpusName = Annotated[
-    str,
-    Matching(TWO_NAMES, "CORPUS/VERSION, as listed by transformer-cli init --from opus"),
+    str, Matching(TWO_NAMES, "CORPUS/VERSION, as listed by transformer-cli init --from opus")
 ]
 DataSetName = Annotated[str, Matching(TWO_NAMES, "OWNER/NAME")]
 TAG_PATTERN = r"^[A-Za-z0-9_-]{1,32}$"
 TagName = Annotated[str, Matching(TAG_PATTERN, "at most 32 letters, digits, - and _")]
-MAX_WEIGHT = 1000.0
-"""The maximum number of times that a pair may be drawn in an epoch."""
+MAX_WEIGHT = 1000.0  # the maximum number of times that a pair may be drawn in an epoch
 
 if TYPE_CHECKING:
     FilterName = str
@@ -318,8 +313,7 @@ class CorpusData(ReplaySettings, FilterSettings):
     def _given_splits_are_whole(self) -> Self:
         given = {f"test.{name}": source for name, source in self.test.items()}
         for name, source in (given if self.val is None else {"val": self.val, **given}).items():
-            unfit = {"filters", "weight", *(() if source.hf else ("split",))}
-            for key in sorted(unfit):
+            for key in ("filters", "weight") if source.hf else ("filters", "split", "weight"):
                 if getattr(source, key) != SourceConfig.model_fields[key].default:
                     problem = "is for data.sources, as a given split is used whole; remove it"
                     raise ValueError(f"{name}.{key}: {problem}")

@@ -31,8 +31,7 @@ from transformer_cli.inference.plain_text import ending_of
 from transformer_cli.text.lines import bounded_lines
 
 SEPARATED_BY_TABS = "columns are separated by tabs, so save it as TSV"
-# Few, as a file of some kilobytes may repeat the same long text in all its rows.
-_BATCH_ROWS = 16
+_BATCH_ROWS = 16  # few, as a file of some kilobytes may repeat the same long text in all its rows
 _TEXT_TYPES = ("string", "large_string", "string_view")
 _BUFFER_BYTES = 1 << 16
 _MAX_DEPTH = 9  # of nested fields that are shown
@@ -49,15 +48,13 @@ class TextColumn(NamedTuple):
     """The column or field of a table that has the text to translate."""
 
     format: TableFormat
-    key: int | str
-    """The column's number (from 1) or name, or the field's name."""
+    key: int | str  # the column's number (from 1) or name, or the field's name
 
 
 def find_text(path: Path, column: str | None, field: str | None) -> TextColumn:
     """Return which column or field has the text, from the two options and the file's name.
 
-    Raises:
-        UsageError: the options do not fit the name, or one is missing.
+    Raise UsageError if the options do not fit the name, or if one is missing.
     """
     table = format_of(path)
     if ending_of(path) == ".parquet":
@@ -130,11 +127,7 @@ def get_text(record: dict[str, Any], field: str) -> str:
 
 
 def get_field(record: Mapping[str, Any], field: str) -> Any:
-    """Return the value of a field, which may be nested, e.g. 'translation.de'.
-
-    Raises:
-        KeyError: the record has no such field.
-    """
+    """Return the value of a field, which may be nested ('a.b'); raise KeyError if it is missing."""
     if field in record:
         return record[field]
     value: Any = record
@@ -176,11 +169,9 @@ def read_jsonl_table(
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield each line's number and object, from a file whose objects will be written back.
 
-    Numbers in objects become ``NumberLiteral``s. ``errors`` says how to decode invalid UTF-8.
-
-    Raises:
-        CorpusError: the file is damaged, or a line is blank, not a JSON object, or an object that
-            cannot be written back unchanged.
+    Numbers in objects become ``NumberLiteral``s. ``errors`` says how to decode invalid UTF-8. Raise
+    CorpusError if the file is damaged, or if a line is blank or not a JSON object that can be
+    written back unchanged.
     """
     for number, line in numbered_lines(bounded_lines(file, name), name, errors):
         if isinstance(line, CorpusError):
@@ -242,11 +233,8 @@ def _parse(line: str, place: str, decoder: json.JSONDecoder) -> dict[str, Any] |
 def read_parquet(path: Path, columns: list[str] | None = None) -> Numbered[dict[str, Any]]:
     """Yield the rows of a file, numbered from 1, with structures as dicts.
 
-    ``columns`` may name fields within columns, e.g. 'translation.de'; None: all columns.
-
-    Raises:
-        CorpusError: the file is missing or damaged.
-        MissingExtraError: pyarrow is not installed.
+    ``columns`` may name fields within columns, e.g. 'translation.de'; None: all columns. Raise
+    CorpusError if the file is missing or damaged, and MissingExtraError if pyarrow is missing.
     """
     number = 0
     with open_parquet(path) as file:
@@ -288,8 +276,7 @@ def open_parquet(path: Path) -> Iterator[Any]:
     from pyarrow import ArrowException
 
     if not is_url(path) and not path.is_file():
-        problem = "there is no such file; Parquet can only be read from files"
-        raise CorpusError(f"{path}: {problem}")
+        raise CorpusError(f"{path}: there is no such file; Parquet can only be read from files")
     try:
         with ExitStack() as stack:
             source: Path | BinaryIO = path
@@ -336,8 +323,7 @@ class TsvTable:
 
     header: list[str] | None  # names of the columns; None: the first line is an ordinary row
     indices: list[int]  # the requested columns, from 0; a row may have fewer columns
-    rows: Numbered[list[str]]
-    """All fields of each row, with line numbers; a blank line is a row with one empty field."""
+    rows: Numbered[list[str]]  # all fields; a blank line is a row with one empty field
 
 
 def read_tsv(
@@ -345,11 +331,9 @@ def read_tsv(
 ) -> TsvTable:
     """Read a table, row by row.
 
-    ``columns`` are numbers from 1, or names; if one is a name, the first line is a header.
-
-    Raises:
-        CorpusError: the header lacks a name or has it twice, or a number is below 1. Reading the
-            rows also raises it if the file is damaged or a line is too long.
+    ``columns`` are numbers from 1, or names; if one is a name, the first line is a header. Raise
+    CorpusError if the header lacks a name or has it twice, or if a number is below 1; reading the
+    rows also raises it if the file is damaged or a line is too long.
     """
     lines = numbered_lines(bounded_lines(file, name), name, errors)
     header = None

@@ -22,8 +22,7 @@ from transformer_cli.extensions.corpora.units import (
 _CHUNK_BYTES = 1 << 16
 _MAX_TAG_BYTES = 1 << 20
 _MAX_TEXT_CHARACTERS = 4 * MAX_SIDE_CHARACTERS
-MAX_DEPTH = 100
-"""The maximum nesting depth of elements."""
+MAX_DEPTH = 100  # the maximum nesting depth of elements
 # Expat keeps names. TMX has 18 names of elements and about 30 of attributes.
 _MAX_NAMES = 1000
 # Units have one or two translations in each language; the product of thousands would be endless.
@@ -35,8 +34,7 @@ def make_parser(encoding: str | None, make_error: Callable[[str], Exception]) ->
     """Return an expat parser that refuses entities declared in the file or in other files."""
 
     def refuse(name: str, *_: object) -> None:
-        problem = f"the file uses its own entity '{name[:40]}', which is not supported"
-        raise make_error(problem)
+        raise make_error(f"the file uses its own entity '{name[:40]}', which is not supported")
 
     parser = expat.ParserCreate(encoding)
     parser.specified_attributes = True  # or each element would have a DTD's defaults
@@ -54,8 +52,7 @@ class TmxReader(UnitReader):
 
     def units(self, file: Path) -> Iterator[Unit]:
         with open_text(file) as raw:
-            parser = _Parser(str(file), self.languages, self.languages_met)
-            yield from parser.units(raw)
+            yield from _Parser(str(file), self.languages, self.languages_met).units(raw)
 
     def nothing_found(self) -> str:
         src, tgt = self.languages
@@ -119,8 +116,7 @@ class _Parser:
             )
 
     def _error(self, what: str) -> CorpusError:
-        line = self._parser.ErrorLineNumber
-        return CorpusError(f"{self._name}:{line}: {what}")
+        return CorpusError(f"{self._name}:{self._parser.ErrorLineNumber}: {what}")
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         self._since_tag = 0

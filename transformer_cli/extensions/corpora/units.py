@@ -13,8 +13,7 @@ from transformer_cli.config.languages import base_language, normalize_language
 from transformer_cli.data.corpus import PairSource, hash_files, mtime_key_of
 from transformer_cli.text.lines import decode_line, without_byte_order_mark
 
-MAX_SIDE_CHARACTERS = 1 << 20
-"""The most characters that a source or a target may have; a longer one counts as damaged."""
+MAX_SIDE_CHARACTERS = 1 << 20  # a longer source or target counts as damaged
 
 # From this many units on, a pass is judged while it runs, to find a wrong file early.
 _ENOUGH_UNITS = 1000
@@ -35,8 +34,7 @@ class BadUnits:
 
     units: int = 0  # all units, damaged or not; each pair of a translation unit counts as one
     count: int = 0
-    why: str | None = None
-    """The message about the first damaged unit, which names the file and line; None: no damage."""
+    why: str | None = None  # the message about the first damaged unit, which names file and line
 
     def add(self, message: str, max_share: float) -> None:
         """Count the latest unit as damaged. Once enough units have been read, call ``check``."""
@@ -77,10 +75,8 @@ class UnitReader(PairSource):
     def pairs(self) -> Iterator[tuple[str, str]]:
         """Yield all pairs in order, blank ones included, with each side on one line.
 
-        Raises:
-            CorpusError: a file cannot be read, too many of its units are damaged, or there are no
-                pairs, which is known only at the end.
-            MissingExtraError: the package that reads the format is not installed.
+        Raise CorpusError if a file cannot be read, if too many units are damaged or, at the end, if
+        there are no pairs; raise MissingExtraError if the format's package is not installed.
         """
         bad = self.bad
         bad.units, bad.count, bad.why = 0, 0, None
@@ -111,8 +107,7 @@ def one_line(text: str, what: str) -> str:
 
     Whitespace with a line break or a tab becomes a space, or is removed at either end.
 
-    Raises:
-        InvalidTextError: the side is longer than ``MAX_SIDE_CHARACTERS``, or has a lone surrogate.
+    Raise InvalidTextError if it is longer than ``MAX_SIDE_CHARACTERS``, or has a lone surrogate.
     """
     if len(text) > MAX_SIDE_CHARACTERS:
         raise InvalidTextError(f"{what}: longer than {MAX_SIDE_CHARACTERS:,} characters")
@@ -148,11 +143,7 @@ def no_such(what: str, name: str, known: Collection[str]) -> str:
 def numbered_lines(
     raw_lines: Iterable[bytes], name: str, errors: DecodingErrors = "strict"
 ) -> Numbered[str]:
-    """Yield the decoded lines of a text file, numbered from 1.
-
-    Raises:
-        CorpusError: the file is compressed.
-    """
+    """Yield a text file's decoded lines, numbered from 1; raise CorpusError if it is compressed."""
     for number, raw in enumerate(raw_lines, start=1):
         if number == 1:
             raw = without_byte_order_mark(raw, name)

@@ -66,8 +66,7 @@ If you publish these weights, choose their licence: put it into the line `licens
 this file. {licence}
 """
 
-Library = Literal["transformer-cli", "transformers", "ctranslate2"]
-"""The library that reads the model; the Hub calls it ``library_name``."""
+Library = Literal["transformer-cli", "transformers", "ctranslate2"]  # the Hub's ``library_name``
 
 
 @dataclass(frozen=True)
@@ -115,11 +114,10 @@ def _score(run: RunDirectory, trained: TrainedModel) -> ValidationScore | None:
     for record in reversed(read_records(run.metrics)):
         is_of_these = trained.checkpoint.name == f"step-{record['step']:08d}"
         if begun and is_of_these and record["kind"] == "validation":
-            found = {name: record.get(name) for name in Metrics().by_name()}
             scores = {
                 name: value
-                for name, value in found.items()
-                if isinstance(value, float) and math.isfinite(value)
+                for name in Metrics().by_name()
+                if isinstance(value := record.get(name), float) and math.isfinite(value)
             }
             if "bleu" in scores:
                 return ValidationScore(record["step"], scores, Metrics(begun.tokenize))
@@ -146,9 +144,8 @@ def model_card(
     entries = f"{sizes[0]:,} entries for both languages"
     if len(sizes) == 2:
         entries = f"{sizes[0]:,} entries for {src}, {sizes[1]:,} for {tgt}"
-    front = _front_matter(config, library)
     return _CARD.format(
-        front=yaml.safe_dump(front, sort_keys=False, allow_unicode=True).rstrip(),
+        front=_front_matter(config, library),
         name=_quote(name),
         src=src,
         tgt=tgt,
@@ -165,7 +162,7 @@ def model_card(
     )
 
 
-def _front_matter(config: Config, library: Library) -> dict[str, Any]:
+def _front_matter(config: Config, library: Library) -> str:
     sides = (config.data.src_lang, config.data.tgt_lang)
     languages = [language for language in sides if language != "xx"]
     front: dict[str, Any] = {"language": languages} if languages else {}
@@ -176,7 +173,7 @@ def _front_matter(config: Config, library: Library) -> dict[str, Any]:
     }
     if config.data.kind == "multi30k":
         front["datasets"] = ["multi30k"]
-    return front
+    return yaml.safe_dump(front, sort_keys=False, allow_unicode=True).rstrip()
 
 
 def _corpus(config: Config, imported_from: str | None) -> tuple[str, str]:

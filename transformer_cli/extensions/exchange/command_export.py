@@ -22,10 +22,7 @@ _FORMATS = registry.entries("export format")
 
 def export(
     run: options.Run,
-    directory: Annotated[
-        Path,
-        argument("DIR", "Output directory; must be new or empty."),
-    ],
+    directory: Annotated[Path, argument("DIR", "Output directory; must be new or empty.")],
     format_: Annotated[
         str,
         option(
@@ -40,10 +37,7 @@ def export(
     checkpoint: options.Checkpoint = "best",
     quantization: Annotated[
         Quantization | None,
-        option(
-            "TYPE",
-            "Type of the weights, e.g. int8; only for ctranslate2.  [default: float32]",
-        ),
+        option("TYPE", "Type of the weights, e.g. int8; only for ctranslate2.  [default: float32]"),
     ] = None,
 ) -> None:
     """Write a trained model in a format for other programs.

@@ -65,11 +65,9 @@ def import_(
 def _check_source(source: str, revision: str | None) -> bool:
     """Return False if ``source`` is a directory, or True if it may name a model on the Hub."""
     directory = Path(source)
+    if directory.is_dir() and revision is not None:
+        raise UsageError(f"--revision {revision}: {source} is a directory; leave the option out")
     if directory.is_dir():
-        if revision is not None:
-            raise UsageError(
-                f"--revision {revision}: {source} is a directory; leave the option out"
-            )
         return False
     if directory.exists():
         raise UsageError(f"{source}: is a file; name its directory")

@@ -36,9 +36,7 @@ TOKENIZER_FILES = ("source.spm", "target.spm", "vocab.json", "target_vocab.json"
 SAFETENSORS, TORCH = "model.safetensors", "pytorch_model.bin"
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")  # of a model
 
-# In bytes; ten times the size of OPUS-MT's largest file.
-_MAX_JSON_SIZE = 1 << 26
-_LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+_MAX_JSON_SIZE = 1 << 26  # in bytes; ten times the size of OPUS-MT's largest file
 # Our length penalty divides by ((5 + length) / 6) ** alpha (Wu et al. 2016); transformers divides
 # by length ** penalty. No value makes them equal for all lengths. At this length, in tokens with
 # EOS, their slopes are equal.
@@ -97,7 +95,7 @@ class ModelFiles:
                 data = file.read(size + 1)
         except OSError as error:
             raise self.error(name, f"cannot be read ({error.strerror})") from error
-        if data.startswith(_LFS_POINTER):
+        if data.startswith(hub_model.LFS_POINTER):
             raise self.error(name, "is a Git LFS pointer; get the file with: git lfs pull")
         if len(data) != size:
             raise self.error(name, "changed while it was read; import again")

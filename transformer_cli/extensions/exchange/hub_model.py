@@ -29,7 +29,7 @@ from transformer_cli.text.tokenizer import fingerprint
 
 CONFIG, CARD, TOKENIZER = "config.json", "README.md", "tokenizer"
 MODEL_TYPE: Literal["transformer-cli"] = "transformer-cli"
-_POINTER = b"version https://git-lfs.github.com/spec/"
+LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 
 
 class FileHashes(BaseModel):
@@ -62,7 +62,6 @@ class HubModel:
         return read_hub_config(self.path)[1]
 
     def open_weights(self) -> Checkpoint:
-        """Return the weights as a checkpoint; raise CheckpointError if the tokenizer changed."""
         config, tokenizer = read_hub_config(self.path)[0], self.path / TOKENIZER
         if fingerprint(tokenizer) != config.sha256.tokenizer:
             raise CheckpointError(
@@ -75,7 +74,7 @@ def read_hub_config(directory: Path) -> tuple[HubConfig, Config]:
     """Read and check config.json; return its keys and the run's settings."""
     for path in (directory / MODEL, *sorted((directory / TOKENIZER).glob("*"))):
         with suppress(OSError), open_regular(path) as file:  # reading it later reports the error
-            if file.read(len(_POINTER)) == _POINTER:
+            if file.read(len(LFS_POINTER)) == LFS_POINTER:
                 raise RunError(
                     f"{path}: is only a Git LFS pointer; get the file with: git lfs pull"
                 )
@@ -85,8 +84,7 @@ def read_hub_config(directory: Path) -> tuple[HubConfig, Config]:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise RunError(f"{path}: cannot be read: {reason}; get the model again") from error
-    # JSON is YAML, and our YAML parser knows the lines.
-    root = parse(text, str(path))
+    root = parse(text, str(path))  # JSON is YAML, and our YAML parser knows the lines
     settings, found = find_node(root, ("settings",)), values(root)
     keys = found if settings is None and isinstance(found, dict) else {}
     # Both exports record our version, but only the Hub format has our model_type.

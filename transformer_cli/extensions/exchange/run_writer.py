@@ -30,8 +30,7 @@ from transformer_cli.text.sentencepiece import open_model
 from transformer_cli.text.tokenizer import Side, fingerprint
 from transformer_cli.text.words import Vocabulary
 
-# Gives probability 0 in float32 next to any logits of a model.
-_NEVER = -100.0
+_NEVER = -100.0  # gives probability 0 in float32 next to any logits of a model
 
 
 def write_run(
@@ -86,12 +85,10 @@ def write_run(
 
 _MODELS: dict[Side, str] = {"src": "source.spm", "tgt": "target.spm"}
 _TABLE, _TGT_TABLE = "vocab.json", "target_vocab.json"
-# In bytes; the same limit as for other tokenizers' files.
-_MAX_MODEL_SIZE = 1 << 28
+_MAX_MODEL_SIZE = 1 << 28  # in bytes; the same limit as for other tokenizers' files
 # In our files, line breaks end a piece, and surrogates cannot be written.
 _UNUSABLE = re.compile(r"[\n\ud800-\udfff]")
-# Tokens that only start outputs, if a model has one.
-_START = (SPECIALS[BOS_ID], "<s>")
+_START = (SPECIALS[BOS_ID], "<s>")  # tokens that only start outputs, if a model has one
 
 
 class _Table(NamedTuple):

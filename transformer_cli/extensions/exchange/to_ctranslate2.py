@@ -43,16 +43,15 @@ def write_ctranslate2(
 ) -> None:
     """Write the model, its tokenizers, its settings and a model card into an empty directory."""
     # Users of CTranslate2 alone do not know the tags.
-    never_written = trained.tokenizers.tgt.source_ids
-    write_model(trained, quantization, directory, never_written=never_written)
+    write_model(trained, quantization, directory, never_written=trained.tokenizers.tgt.source_ids)
     write_sums(directory)
     write_text(directory / SETTINGS, dump_config(trained.config))
     is_joint = (write_tokenizer(run, directory) / "joint.model").is_file()
-    models = ("joint.model", "joint.model") if is_joint else ("src.model", "tgt.model")
+    src, tgt = ("joint", "joint") if is_joint else ("src", "tgt")
     config = trained.config.tokenizer
     use = _USE_OURS
     has_models = config.kind in ("sentencepiece", "sentencepiece_file")
     if has_models and not trained.tokenizers.reserved:  # otherwise users need this program
         use = _USE + (_LOWERCASED if config.lowercase else "") + use
-    named = {"src_model": models[0], "tgt_model": models[1]}
+    named = {"src_model": f"{src}.model", "tgt_model": f"{tgt}.model"}
     write_card(run, trained, directory, "ctranslate2", use, **named)

@@ -33,14 +33,10 @@ from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 ENCODER, DECODER, DESCRIPTION = "encoder.onnx", "decoder_step.onnx", "onnx.json"
 OPSET = 18
-SRC_POSITIONS = LONGEST_SOURCE + 1
-"""The number of encoder positions: the length of the longest source, plus EOS."""
-TGT_POSITIONS = 2 * LONGEST_SOURCE + 10
-"""The number of decoder positions: the longest output of the longest source, by default."""
+SRC_POSITIONS = LONGEST_SOURCE + 1  # of the encoder: the length of the longest source, plus EOS
+TGT_POSITIONS = 2 * LONGEST_SOURCE + 10  # of the decoder: the longest output of that, by default
 
-
-Tensors = dict[str, list[Any]]
-"""Maps the name of each input or output of a graph to a list: its type, then its axes."""
+Tensors = dict[str, list[Any]]  # by a graph's input or output: a list of its type, then its axes
 
 
 def write_onnx(run: RunDirectory, trained: TrainedModel, directory: Path) -> None:
@@ -139,8 +135,7 @@ class _DecoderStep(nn.Module):
         # Without the axis of hypotheses, the output layer uses its weights without a transpose, so
         # a tied model writes them only once.
         logits = self.model.logits(self.model.step(tokens, state)[:, 0])
-        present = [kv[:, :, :, 0] for cache in caches for kv in (cache.keys, cache.values)]
-        return logits, *present
+        return logits, *(kv[:, :, :, 0] for cache in caches for kv in (cache.keys, cache.values))
 
 
 class _GivenCache(LayerCache):
@@ -203,8 +198,7 @@ def _fix_positions(embedding: Embedding, length: int) -> None:
 def _description(trained: TrainedModel, model: Transformer) -> dict[str, Any]:
     """Return the content of onnx.json: what a program needs besides graphs and tokenizers."""
     decoding, data, tokenizers = trained.config.decoding, trained.config.data, trained.tokenizers
-    sides = {"src": tokenizers.src, "tgt": tokenizers.tgt}
-    reserved = {name: side.reserved_ids for name, side in sides.items()}
+    reserved = {"src": tokenizers.src.reserved_ids, "tgt": tokenizers.tgt.reserved_ids}
     embeddings = {"src": model.src_embedding, "tgt": model.tgt_embedding}
     return {
         "format": 1,

@@ -25,8 +25,7 @@ from transformer_cli.text.protocol import (
 )
 
 _ARCHITECTURES = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration"}
-_POSITIONS = 2 * LONGEST_SOURCE + 10
-"""The number of positions: the length of the longest output with the default settings."""
+_POSITIONS = 2 * LONGEST_SOURCE + 10  # the length of the longest output, by default
 _SPECIAL_IDS = {
     "bos_token_id": BOS_ID,
     "eos_token_id": EOS_ID,
@@ -145,8 +144,7 @@ def _generation_config(config: Config, beam_options: dict[str, Any]) -> dict[str
 
 def _write_tokenizers(config: Config, tokenizers: Tokenizers, directory: Path) -> None:
     """Write the files that transformers' MarianTokenizer reads."""
-    sides = {"source": tokenizers.src, "target": tokenizers.tgt}
-    for name, side in sides.items():
+    for name, side in {"source": tokenizers.src, "target": tokenizers.tgt}.items():
         assert side.sentencepiece_model is not None, "check_transformers"
         (directory / f"{name}.spm").write_bytes(side.sentencepiece_model)
     is_joint = config.tokenizer.one_vocabulary

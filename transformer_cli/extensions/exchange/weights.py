@@ -34,10 +34,8 @@ from transformer_cli.extensions.exchange.form import (
 )
 from transformer_cli.model.transformer import build_shapes, sinusoids, weights_of
 
-# ``model_type`` in transformers' config.json, by the place of the normalisation.
-MODEL_TYPES = {"post": "marian", "pre": "pegasus"}
-# The axes of a tensor that are d_model, the residual stream.
-Axes = tuple[int, ...]
+MODEL_TYPES = {"post": "marian", "pre": "pegasus"}  # in config.json, by place of the normalisation
+Axes = tuple[int, ...]  # the axes of a tensor that are d_model, the residual stream
 _ATTENTION = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
 _FEED_FORWARD = {"inner": "fc1", "outer": "fc2"}
 _SRC, _TGT, _OUTPUT = "src_embedding.tokens.weight", "tgt_embedding.tokens.weight", "output.weight"
@@ -48,14 +46,11 @@ EMBEDDINGS = {
     _TGT: "model.decoder.embed_tokens.weight",
     _OUTPUT: "lm_head.weight",
 }
-# In bytes: the part of a file besides the weights, which is names and tables of positions.
-_MAX_REST = 1 << 27
-# In bytes: all names, types and shapes, which take up to 30 times as much memory.
-_MAX_HEADER = 1 << 23
+_MAX_REST = 1 << 27  # bytes of a file besides the weights: names and tables of positions
+_MAX_HEADER = 1 << 23  # bytes: names, types and shapes, which take up to 30 times as much memory
 _POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
 _FLOATS = {torch.float64, torch.float32, torch.float16, torch.bfloat16}
-# A file may lack these because other tensors in it replace them.
-_OPTIONAL = {*EMBEDDINGS.values(), SHARED, BIAS_ROW}
+_OPTIONAL = {*EMBEDDINGS.values(), SHARED, BIAS_ROW}  # other tensors of a file may replace these
 Shapes = dict[str, tuple[int, ...]]
 
 
@@ -210,8 +205,7 @@ def _convert(files: ModelFiles, max_size: int) -> bytes:
         file.seek(0)
         out = Path(directory) / SAFETENSORS
         # The process holds the file, copies of its tensors, and their bytes.
-        max_memory = str(3 * max_size)
-        command = [*PYTHON, torch_child.__file__, str(out), max_memory]
+        command = [*PYTHON, torch_child.__file__, str(out), str(3 * max_size)]
         done = subprocess.run(
             command, stdin=file, capture_output=True, text=True, env=environment(), check=False
         )

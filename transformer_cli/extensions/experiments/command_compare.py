@@ -194,8 +194,7 @@ def _compare_on(
         entry["seen"] = of_group.report()
     rest = sorted(set(range(len(text))).intersection(*(of_group.rest for of_group in seen)))
     is_part = 0 < len(rest) < len(text)
-    configs = [group.runs[0].config for group in compared]
-    differing = differences.iter_differing(configs)
+    differing = differences.iter_differing([group.runs[0].config for group in compared])
     settings = {setting_tree.join_keys(keys): values for keys, values in differing}
     if kind == "groups":
         settings.pop("seed", None)
@@ -289,20 +288,16 @@ def _format_differences(names: Sequence[str], values: Mapping[str, Sequence[obje
     """Return the lines of a table of settings, one column per run or group; [] without settings."""
     if not values:
         return []
-    what = "setting"
-    width = (_WIDTH - max(map(len, [what, *values]))) // len(names) - 2
+    width = (_WIDTH - max(map(len, ["setting", *values]))) // len(names) - 2
     longest = max(width, _NARROWEST)
 
-    def shorten(text: str) -> str:
+    def show(value: object) -> str:
+        text = "-" if value is None else differences.as_yaml(value)
         # Long values are paths, and two runs' paths differ at the end.
         return text if len(text) <= longest else f"...{text[3 - longest :]}"
 
-    rows = [[key, *(shorten(_as_yaml(value)) for value in row)] for key, row in values.items()]
-    return align_columns([[what, *names], *rows])
-
-
-def _as_yaml(value: object) -> str:
-    return "-" if value is None else differences.as_yaml(value)
+    rows = [[key, *map(show, row)] for key, row in values.items()]
+    return align_columns([["setting", *names], *rows])
 
 
 # --- tables of runs -------------------------------------------------------------------------------
@@ -370,11 +365,8 @@ def _group_table(head: str, names: Sequence[str], scores: Sequence[Entry]) -> li
                 _p(difference["p_holm"]),
             ]
         table.append(row)
-    if len(names) == 1:
-        table = [row[:4] for row in table]
-    elif len(names) == 2:
-        table = [row[:6] for row in table]
-    return align_columns(table)
+    columns = {1: 4, 2: 6}.get(len(names), 7)
+    return align_columns([row[:columns] for row in table])
 
 
 def group_notes(reference: str, groups: int, means: Mapping[str, Iterable[float]]) -> list[str]:

@@ -53,8 +53,7 @@ def distill(
       transformer-cli distill configs/distill/multi30k_de_en_student.yaml
     """
     distillation = distill_file.load_distillation(file)
-    path = dir_ or Path("runs") / "distill" / file.stem
-    directory = plans.DistillDirectory(path)
+    directory = plans.DistillDirectory(dir_ or Path("runs") / "distill" / file.stem)
     threads_given = [] if threads is None else ["--threads", str(threads)]
     plan = plans.DistillPlan(
         distillation,
@@ -66,7 +65,7 @@ def distill(
     if dry_run:
         say("\n".join(preview_distillation(plan)))
         return
-    with directories.lock_directory(path, runners.PATIENCE) as lock:
+    with directories.lock_directory(directory.path, runners.PATIENCE) as lock:
         teachers = sorted({each.run.path.as_posix() for each in distillation.teachers})
         directory.create(precision, teachers=teachers)
         runner = runners.Runner(directory, list(plan.jobs()), lock, shows_output=True)

@@ -32,10 +32,7 @@ STOPPING_RUNS = "stopping all runs, each with a checkpoint; interrupt again to s
 
 
 def sweep(
-    file: Annotated[
-        Path,
-        argument("FILE", "YAML file with base, seeds, and grid or points."),
-    ],
+    file: Annotated[Path, argument("FILE", "YAML file with base, seeds, and grid or points.")],
     sweep_dir: Annotated[
         Path | None, option("DIR", "Directory of the sweep.  [default: sweeps/<file name>]")
     ] = None,
@@ -81,8 +78,7 @@ def sweep(
         return
     with directories.lock_directory(directory.path, runners.PATIENCE) as lock:
         directory.create(precision, **plan.record)
-        places = runners.list_places(device, jobs)
-        runner = runners.Runner(directory, plan.jobs(), lock, places)
+        runner = runners.Runner(directory, plan.jobs(), lock, runners.list_places(device, jobs))
         code = runners.run_jobs(runner, STOPPING_RUNS, lambda: plan.describe_rest(jobs))
         if code is None:
             say("\n".join(format_results(plan, [*runner.failed])))
@@ -132,15 +128,10 @@ def compare_splits(
         return
     for split in plan.sweep.settings.evaluate:
         say("")
+        given = command_compare.CompareOptions(
+            [plan.directory.path], [split], device=device, precision=precision, threads=threads
+        )
         try:
-            command_compare.print_comparison(
-                command_compare.CompareOptions(
-                    [plan.directory.path],
-                    [split],
-                    device=device,
-                    precision=precision,
-                    threads=threads,
-                )
-            )
+            command_compare.print_comparison(given)
         except UsageError as error:  # the points' texts of this split may differ
             log(f"{split}: not compared: {error}")

@@ -84,14 +84,7 @@ def _open(name: str, run: RunDirectory, which: str, beam_size: int | None) -> Co
     step = Checkpoint.open(path, tokenizer).load_state().step
     last = Checkpoint.open(find_checkpoint(run.checkpoints, "last"), tokenizer).load_state()
     return ComparedRun(
-        name,
-        run,
-        config,
-        path,
-        step,
-        last.step,
-        last.seconds,
-        last.is_final(config.training),
+        name, run, config, path, step, last.step, last.seconds, last.is_final(config.training)
     )
 
 
@@ -278,6 +271,5 @@ def _difference(
         return f"languages {languages[0]} and {languages[1]}"
     if len(text) != len(other_text):
         return f"{len(text):,} and {len(other_text):,} sentences"
-    pairs = zip(text.pairs(), other_text.pairs(), strict=True)
-    differing = (line for line, (one, two) in enumerate(pairs, start=1) if one != two)
-    return next((f"line {line} differs" for line in differing), None)
+    lines = enumerate(zip(text.pairs(), other_text.pairs(), strict=True), start=1)
+    return next((f"line {number} differs" for number, (one, two) in lines if one != two), None)

@@ -113,8 +113,7 @@ class DistillPlan:
         return [TEXT_JOB, *map(_training_name, trained)]
 
     def _train_command(self, file: Path | None, run: RunDirectory) -> list[str]:
-        where = ["--run-dir", str(run.path)]
-        return ["train", str(file), *self.train_options, *where, *self.options]
+        return ["train", str(file), *self.train_options, "--run-dir", str(run.path), *self.options]
 
     def _text_job(self) -> Job:
         student = self.distillation.student
@@ -236,8 +235,7 @@ class DistillPlan:
     def _score_jobs(self) -> Iterator[Job]:
         needs = self._find_needs(self.distillation.directions[0])
         src, ref = (self.directory.text("val", side) for side in SIDES)
-        texts = ["--src", str(src), "--ref", str(ref)]
-        options = [*texts, "--json", *self.options]
+        options = ["--src", str(src), "--ref", str(ref), "--json", *self.options]
 
         def inputs(runs: Sequence[RunDirectory]) -> dict[str, str]:
             sums = {"text/val.src": sha256(src), "text/val.tgt": sha256(ref)}
@@ -369,8 +367,7 @@ def nearest(
     On a tie, this is the first, most probable candidate. ``lowercase`` means to ignore case.
     """
     for texts, reference in zip(candidates, references, strict=True):
-        # A text may occur twice, with different segmentations.
-        different = [*dict.fromkeys(texts)]
+        different = [*dict.fromkeys(texts)]  # a text may occur twice, with different segmentations
         if len(different) == 1:
             yield different[0]
             continue

@@ -264,8 +264,11 @@ def _find_problem(
         weights_record(teacher.run)  # raises an error if it is not trained yet
     elif (file := files.setdefault(run, teacher.file)).resolve() != teacher.file.resolve():
         return f"has the same run {run.as_posix()} as {file}; rename one of the files"
-    elif problem := _find_changed_settings(teacher.run, config):
-        return f"has the run {run.as_posix()}, which is {problem}"
+    elif teacher.run.config.is_file() and (refused := describe_refused(teacher.run, config)):
+        return (
+            f"has the run {run.as_posix()}, which is {refused}; name {run.as_posix()} instead of "
+            "the file to use it as it is, or rename the file"
+        )
     if [config.data.src_lang, config.data.tgt_lang] != languages:
         return (
             f"translates {config.data.src_lang} to {config.data.tgt_lang}, but this student needs "
@@ -281,14 +284,4 @@ def _find_problem(
                 f"{other.run.path.as_posix()}, but models of one ensemble need the same; leave one "
                 "of them out"
             )
-    return None
-
-
-def _find_changed_settings(run: RunDirectory, config: Config) -> str | None:
-    """Return why ``train`` would refuse to resume a teacher's run, with advice, or None."""
-    if not run.config.is_file():
-        return None
-    use = f"name {run.path.as_posix()} instead of the file to use it as it is"
-    if refused := describe_refused(run, config):
-        return f"{refused}; {use}, or rename the file"
     return None

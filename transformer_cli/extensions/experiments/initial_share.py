@@ -26,7 +26,6 @@ class InitialShare(Optimizer):
         torch._foreach_lerp_(self._averages, [*self._trained.values()], 1.0 - self._share)
 
     def state(self) -> dict[str, Tensor]:
-        """Return the optimizer's state, including the initial weights."""
         return super().state() | {f"initial.{name}": each for name, each in self._initial.items()}
 
     def load_state(self, state: Mapping[str, Tensor], updates: int) -> None:

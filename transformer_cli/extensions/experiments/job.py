@@ -17,7 +17,7 @@ from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Section
 from transformer_cli.data.corpus import PairSource
 from transformer_cli.data.kinds import open_split, open_training_text
-from transformer_cli.extensions.corpora.preparing import UnpreparedSplit
+from transformer_cli.extensions.corpora.preparing import sum_unprepared
 from transformer_cli.extensions.corpora.settings import PATH_KEYS, CorpusData
 from transformer_cli.runs.checkpoint import MANIFEST, find_checkpoint, list_checkpoints, parse_step
 from transformer_cli.runs.directory import LOCK, RunDirectory
@@ -38,8 +38,7 @@ class Job:
     command: Sequence[str] = ()  # arguments of transformer-cli; none: ``prepare`` does everything
     needs: Sequence[str] = ()  # names of jobs that must be done first
     stdout: Path | None = None  # the file for the command's output
-    prepare: Callable[[], object] = lambda: None
-    """Called before each start of the command, e.g. to create a directory."""
+    prepare: Callable[[], object] = lambda: None  # called before each start of the command
     discard: Callable[[], Path | None] = lambda: None
     """Removes outputs made from other inputs, or moves them and returns their new path."""
     config: Config | None = None  # the settings, if it is a training
@@ -243,8 +242,7 @@ def describe_model(run: RunDirectory) -> str:
     return sum_json([files.sha256(weights_record(run)), run.load_config().decoding.fingerprint()])
 
 
-TRAINED_ON = ("train", "val")
-"""The splits on which a run's weights and the choice of its best checkpoint depend."""
+TRAINED_ON = ("train", "val")  # what the weights and the choice of the best checkpoint depend on
 
 # Compare the content, not the paths, because a project may be moved.
 _PATHS: dict[str, Any] = {
@@ -272,7 +270,7 @@ def sum_texts(config: Config, splits: Iterable[str]) -> dict[str, str]:
     """Return a SHA-256 for the text of each split, keyed by split."""
     data = config.data
     if isinstance(data, CorpusData):
-        return {split: UnpreparedSplit(data, split).source_sha256() for split in splits}
+        return {split: sum_unprepared(data, split) for split in splits}
     return {split: open_text(config, split).source_sha256() for split in splits}
 
 

@@ -49,8 +49,7 @@ class Runner:
     lock: int  # the descriptor of the directory's lock, which commands also hold
     places: Sequence[Mapping[str, str]] = ({},)
     """Extra environment variables, one mapping for each of the jobs that run at the same time."""
-    shows_output: bool = False
-    """Whether commands write to this process's stderr instead of to their logs."""
+    shows_output: bool = False  # whether commands write to this process's stderr, not to their logs
     failed: dict[str, Event] = field(default_factory=dict)
     """Failed jobs' events, keyed by job name; a job that needs a failed job gets its event."""
     _running: list[_Running] = field(default_factory=list)
@@ -83,15 +82,10 @@ class Runner:
                 continue
             if failed := [need for need in job.needs if need in self.failed]:
                 self.failed[job.name] = self.failed[failed[0]]
-            elif self.directory.done.issuperset(job.needs) and not self._is_done(job):
+            # If the inputs cannot be read, the start of the job meets the same problem.
+            elif self.directory.done.issuperset(job.needs) and not self.directory.seems_done(job):
                 return job
         return None
-
-    def _is_done(self, job: Job) -> bool:
-        try:
-            return self.directory.is_done(job)
-        except (TransformerCliError, OSError):  # the start of the job meets the same problem
-            return False
 
     def _start(self, job: Job) -> Iterator[Event]:
         """Prepare a job, start its command if it has one, and yield the job's events so far."""
@@ -155,14 +149,14 @@ class Runner:
     def _find_problem(self, running: _Running) -> str:
         """Return why a command failed, or '' if the command has printed the reason to stderr."""
         code = running.process.returncode
+        how = f"killed by signal {-code} (out of memory?)" if code < 0 else f"exit code {code}"
         if self.shows_output:
-            return f"killed by signal {-code} (out of memory?)" if code < 0 else ""
+            return how if code < 0 else ""
         path = self.directory.file(running.job.name, ".log")
         with open_regular(path) as file:
             file.seek(running.log_start)
             lines = file.read().decode(errors="replace").splitlines()
         errors = [line.removeprefix(_ERROR) for line in lines if line.startswith(_ERROR)]
-        how = f"killed by signal {-code} (out of memory?)" if code < 0 else f"exit code {code}"
         return errors[-1] if errors else f"{how}; see {path}"
 
 

@@ -79,9 +79,8 @@ def compare_groups(
             scored = [score_sentences(metric, hypotheses) for hypotheses in group]
             groups.append(summarize([score for score, _ in scored]))
             shares.append(np.stack([of_sentences for _, of_sentences in scored]))
-        for number, own in enumerate(shares):
-            if number:
-                groups[number].difference = compare_means(own, shares[0])
+        for other, own in zip(groups[1:], shares[1:], strict=True):
+            other.difference = compare_means(own, shares[0])
         _correct_by_holm(groups)
         compared[name] = MetricComparison(str(metric.get_signature()), groups)
     return compared
@@ -193,8 +192,7 @@ def _special() -> Any:
     return import_extra("scipy.special", "sweep", "statistics over seeds")
 
 
-# Below this value, BLEU is noise: the model has learned almost nothing.
-_ABOUT_ZERO = 1.0
+_ABOUT_ZERO = 1.0  # below this value, BLEU is noise: the model has learned almost nothing
 TRAIN_LONGER = (
     "all scores are about 0, so they cannot be compared; train longer (training.epochs, "
     "training.max_steps)"

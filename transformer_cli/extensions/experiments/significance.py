@@ -38,8 +38,7 @@ def paired_bootstrap(
             # Zero is the smallest difference, so all samples reach it, and p is 1. sacreBLEU counts
             # samples that exceed it: none between equal outputs, so it would report p = 0.001.
             p_value = 1.0 if result.score == results[0].score else _number(result.p_value)
-        score = TestedScore(_number(result.score), signature, _number(result.ci), p_value)
-        scores.append(score)
+        scores.append(TestedScore(_number(result.score), signature, _number(result.ci), p_value))
     return scores
 
 

@@ -161,8 +161,7 @@ class SweepPlan:
         varied = (str(self.sweep.base), *point.options, *self.data_options)
 
         def inputs() -> dict[str, str]:
-            sums = {**describe_training(config), **self._sum_texts(config)}
-            return {**sums, "settings": key}
+            return {**describe_training(config), **self._sum_texts(config), "settings": key}
 
         return Job(
             name,

@@ -114,18 +114,16 @@ def load_sweep(path: Path) -> Sweep:
 
 def _read_points(sections: dict[str, Node]) -> list[Point]:
     """Return the listed points, or else those of the grid, or else one that changes nothing."""
-    listed = [node.value for node in _items(sections.get("points"))]
+    listed = _items(sections.get("points"))
     if not listed:
         return grid_points(sections.get("grid"))
     points: list[dict[str, Node]] = []
-    for place, nodes in enumerate(listed):
-        assert isinstance(nodes, dict)
-        _check_keys(nodes)
-        changes = [_content(each) for each in (*points, nodes)]
-        if changes[-1] in changes[:-1]:
-            where = _items(sections["points"])[place].place
-            raise setting_error(where, ("points", place), "occurs twice; leave one out")
-        points.append(nodes)
+    for number, node in enumerate(listed):
+        assert isinstance(node.value, dict)
+        _check_keys(node.value)
+        if _content(node.value) in map(_content, points):
+            raise setting_error(node.place, ("points", number), "occurs twice; leave one out")
+        points.append(node.value)
     return [Point(*pair) for pair in zip(point_names(points), points, strict=True)]
 
 

@@ -88,7 +88,9 @@ class ManyFiles(InputFormat):
         for form in forms:
             prefer = getattr(form, "prefer_engine", None)
             options = prefer(options) if prefer else options
-        of_all = _describe_all(given)
+        of_all: dict[str, str] = {"errors": given.errors}  # what affects all translations, by name
+        for extra in given.extras:
+            of_all |= extra.fingerprint()
         open_executor = find_executor(options.extras, options.output, unasked=False)
         is_shared = open_executor is not SerialExecutor
         with ExitStack() as stack:
@@ -143,14 +145,6 @@ def _output_name(form: InputFormat, path: Path) -> str:
     """Return the filename for the translation of a file."""
     named = getattr(form, "output_name", None)
     return str(named(path)) if named else path.name
-
-
-def _describe_all(given: TranslateOptions) -> dict[str, str]:
-    """Return the options that affect all translations, as a dict from names to values."""
-    of_all: dict[str, str] = {"errors": given.errors}
-    for each in given.extras:
-        of_all |= each.fingerprint()
-    return of_all
 
 
 def _with_absolute_paths(options: TranslateOptions) -> TranslateOptions:
@@ -298,8 +292,7 @@ def _translate(task: Task, translator: TextTranslator[SearchEngine], watcher: Wa
             if before == known.input_sha256:
                 return Result(output, known, is_new=False)
         written, lines, messages = _write(task, translator, watcher, check_unchanged)
-    state = FileState(input_sha256=before, output_sha256=written)
-    return Result(output, state, lines, messages)
+    return Result(output, FileState(input_sha256=before, output_sha256=written), lines, messages)
 
 
 def _write(

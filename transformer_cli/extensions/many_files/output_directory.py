@@ -80,8 +80,7 @@ class _Record(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     settings: dict[str, str]
-    files: dict[str, FileState | None] = {}
-    """Maps a translation's filename to its state; None: started, but perhaps not complete."""
+    files: dict[str, FileState | None] = {}  # by filename; None: started, perhaps not complete
 
 
 class OutputDirectory:
@@ -94,8 +93,7 @@ class OutputDirectory:
     def begin(self, output: Path) -> FileState | None:
         """Record that a translation starts; return the ``FileState`` of an earlier one, or None.
 
-        Raises:
-            UsageError: ``output`` exists, but has no entry in the record.
+        Raise UsageError if ``output`` exists, but has no entry in the record.
         """
         files = self._record.files
         if output.name not in files and output.exists():
@@ -135,10 +133,8 @@ def open_directory(path: Path, settings: Mapping[str, str]) -> Iterator[OutputDi
     """Open a directory of translations for this process alone; create it if it does not exist.
 
     ``settings`` contains, by name, everything besides the inputs that affects the translations.
-
-    Raises:
-        UsageError: the existing translations have other settings, or the record is damaged.
-        RunError: another process is using the directory, or it cannot be written.
+    Raise UsageError if the existing translations have other settings or the record is damaged, and
+    RunError if another process is using the directory or it cannot be written.
     """
     with lock_directory(path):
         directory = OutputDirectory(path, _read_record(path, settings))

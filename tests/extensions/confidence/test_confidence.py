@@ -48,8 +48,18 @@ def test_the_estimates_stay_finite(means: list[float]) -> None:
 
 def test_too_few_translations_are_refused() -> None:
     for count, good in ((99, 50), (200, 4), (200, 196)):
-        with pytest.raises(UsageError, match=f"{count} translations of the validation text"):
+        with pytest.raises(UsageError, match=f"of {count} translations of the validation text"):
             fit([-1.0] * count, [number < good for number in range(count)], "")
+
+
+def test_estimates_that_contradict_the_text_are_refused() -> None:
+    with pytest.raises(UsageError, match="likelier translations of the validation text are not"):
+        fit([-0.1, -3.0] * 100, [False, True] * 100, "")
+
+
+@pytest.mark.parametrize("slope", [1e3, 1e6])
+def test_a_steep_calibration_does_not_overflow(slope: float) -> None:
+    assert 0.0 <= Calibration(1.0, slope, 50.0, 9, "").estimate(-8.0) < 1e-9
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"intercept": 1.0}', '{"slope": "x"}'])
@@ -107,6 +117,16 @@ def test_risky_translations_are_left_to_a_person(toy_run: Path, tmp_path: Path) 
         (("--max-risk", "5%", "--n-best", "2"), "judges one translation; leave out --n-best"),
     ):
         assert_refused(run("translate", toy_run, "-i", test, *wrong), 2, said)
+    terms = tmp_path / "terms.tsv"
+    terms.write_text("Hund\tdog\n")
+    refused = run("evaluate", toy_run, "--calibrate", "--terms", terms, cwd=TOY)
+    assert_refused(refused, 2, "--calibrate: is for the run as it is; leave out --terms")
+    links = tmp_path / "links"
+    asked = ("translate", toy_run, "-i", test, "--max-risk", "0%", "--alignments", links)
+    nothing = run(*asked, "--terms", terms)
+    assert nothing.code == 0, nothing.err
+    assert set(nothing.out) == set(links.read_text()) == {"\n"}
+    assert "terms are kept" not in nothing.err
     path = toy_run / "calibration.json"
     path.write_text(path.read_text().replace('"checkpoint": "', '"checkpoint": "x'))
     assert_refused(run(*limited, "30%"), 2, "has no calibration for this checkpoint")
@@ -124,5 +144,6 @@ def test_risky_segments_of_a_document_are_not_filled(toy_run: Path, tmp_path: Pa
         given = ("-i", document, "-o", filled, "--max-risk", limit, "--report", page)
         done = run("translate", toy_run, *given)
         assert done.code == 0, done.err
+        assert ("left to a person" in done.err + done.out) != is_filled
         assert ('msgstr ""' not in filled.read_text().split("Quatsch")[1]) == is_filled
         assert "estimated probability that a translation is good" in page.read_text()

@@ -115,6 +115,23 @@ def test_terms_go_along_with_other_options(toy_run: Path, tmp_path: Path) -> Non
     assert done.code == 0, done.err
 
 
+def test_a_doubtful_translation_with_terms_stays_doubtful(toy_run: Path, tmp_path: Path) -> None:
+    listed = tmp_path / "list.tsv"
+    listed.write_text("Mädchen\tdachshund\n")
+    lines = [
+        f"Ein Mädchen hebt {word} Taschen auf und {word} und {word}." for word in ("drei", "xyz")
+    ]
+    text = "".join(f"{line}\n" for line in lines * 20).encode()
+    plain = run("translate", toy_run, stdin=text)
+    told = [line for line in plain.err.splitlines() if "doubtful" in line]
+    assert told  # the model has trained for one epoch
+    with_terms = run("translate", toy_run, "--terms", listed, stdin=text)
+    assert [line for line in with_terms.err.splitlines() if "doubtful" in line] == told
+    sources = run("translate", toy_run, "--terms", listed, "--fallback", "source", stdin=text)
+    for line, written in zip(lines * 20, sources.out.splitlines(), strict=True):
+        assert written == line or "Mädchen" not in written
+
+
 def test_a_term_beyond_the_positions_of_the_model_is_left_out(tmp_path: Path) -> None:
     settings = ("model.positions=learned", "model.max_positions=32", "training.max_length=31")
     given = [word for one in (*settings, "training.epochs=1") for word in ("--set", one)]

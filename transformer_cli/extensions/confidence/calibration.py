@@ -24,6 +24,7 @@ _FEWEST = 100  # translations to fit
 _FEWEST_OF_EACH = 5  # good translations, and others
 _STEPS = 30  # of Newton's method, which needs about ten
 _PULL = 1e-3  # towards 0; keeps the slope finite if one probability separates all translations
+_LEAST_LOGIT = 500.0  # math.exp overflows above 709
 _WIDEST = 8.0  # no token's mean probability is further from 1 in natural logarithms
 
 
@@ -48,7 +49,7 @@ class Calibration:
     def estimate(self, mean_log_probability: float) -> float:
         """Return the probability that a translation is good."""
         logit = self.intercept + self.slope * max(mean_log_probability, -_WIDEST)
-        return 1.0 / (1.0 + math.exp(-logit))
+        return 1.0 / (1.0 + math.exp(-max(logit, -_LEAST_LOGIT)))
 
 
 def read_calibration(path: Path) -> Calibration | None:
@@ -74,17 +75,20 @@ def fit(
     y = np.array(is_good, dtype=float)
     if len(y) < _FEWEST or min(y.sum(), len(y) - y.sum()) < _FEWEST_OF_EACH:
         raise UsageError(
-            f"--calibrate: {len(y):,} translations of the validation text, {int(y.sum()):,} with a "
-            f"chrF of {GOOD:g} or more; at least {_FEWEST}, with {_FEWEST_OF_EACH} of each kind, "
-            "are needed"
+            f"--calibrate: of {len(y):,} translations of the validation text, {int(y.sum()):,} are "
+            f"good (chrF of {GOOD:g} or more); it takes at least {_FEWEST} translations, with "
+            f"{_FEWEST_OF_EACH} good ones and {_FEWEST_OF_EACH} others"
         )
     inputs = np.stack([np.ones_like(x), x], axis=1)
     weights = np.zeros(2)
     for _ in range(_STEPS):
-        probabilities = 1.0 / (1.0 + np.exp(-inputs @ weights))
+        logits = np.clip(inputs @ weights, -_LEAST_LOGIT, _LEAST_LOGIT)
+        probabilities = 1.0 / (1.0 + np.exp(-logits))
         slope = inputs.T @ (probabilities - y) + _PULL * weights
         curvature = (inputs.T * (probabilities * (1.0 - probabilities))) @ inputs
         weights -= np.linalg.solve(curvature + _PULL * np.eye(2), slope)
+    if weights[1] <= 0:
+        raise UsageError("--calibrate: likelier translations of the validation text are not better")
     return Calibration(float(weights[0]), float(weights[1]), GOOD, len(y), checkpoint)
 
 

@@ -37,8 +37,11 @@ class Confident(TextTranslator[Any]):
             return super().translate_encoded(encoded, n_best, watcher)
         found = super().translate_encoded(encoded, 1, watcher)
         return [
-            [replace(best, text="", remark=LEFT)] if self._is_risky(best) else [best]
-            for best, *_ in found
+            [replace(best, text="", alignment=(), remark=LEFT)]
+            # A doubtful translation may have been replaced by the source.
+            if self._is_risky(best) and not (best.remark and best.text == line.text)
+            else [best]
+            for line, (best, *_) in zip(encoded, found, strict=True)
         ]
 
     def _is_risky(self, one: Translation) -> bool:

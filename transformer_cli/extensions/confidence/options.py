@@ -30,6 +30,14 @@ class CalibrateOptions(EvaluateExtra):
         ),
     ] = False
 
+    def check(self, given: Any) -> None:
+        """Raise UsageError for options with which the run translates in another way."""
+        others = [name for mark in ("run", "reads") for name, _ in given.marked(mark)]
+        if self.calibrate and others:
+            raise UsageError(
+                f"evaluate: --calibrate: is for the run as it is; leave out {others[0]}"
+            )
+
     def notes(self, given: Any, scored: ScoredText) -> "Notes | None":
         """Calibrate the run if that was requested; return ``Notes`` with the estimates' errors."""
         return calibrating.calibrate(scored) if self.calibrate else None
@@ -52,7 +60,7 @@ class RiskOptions(ExtraOptions):
         """Raise UsageError if the value is no percentage, or several translations are wanted."""
         if self.max_risk is None:
             return
-        if not re.fullmatch(r"\d{1,2}(\.\d+)?%", self.max_risk):
+        if not re.fullmatch(r"[0-9]{1,2}(\.[0-9]+)?%", self.max_risk):
             problem = f"expected a percentage such as 5%, found {self.max_risk!r}"
             raise UsageError(f"translate: --max-risk: {problem}")
         if dict(given.marked("lines")).get("--n-best", 1) > 1:
@@ -61,11 +69,12 @@ class RiskOptions(ExtraOptions):
     def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
         """Return a translator that estimates how likely its translations are good."""
         learned = calibration.read_calibration(given.run / calibration.FILE)
-        if learned is not None and learned.checkpoint == translator.checkpoint:
+        is_other = given.marked("run") or not learned or learned.checkpoint != translator.checkpoint
+        if learned and not is_other:
             risk = None if self.max_risk is None else float(self.max_risk[:-1]) / 100
             return translator.extended_by(confident.Confident, calibration=learned, max_risk=risk)
         if self.max_risk is not None:
-            of_other = " for this checkpoint" if learned else ""
+            of_other = " for this checkpoint or ensemble" if learned else ""
             raise UsageError(
                 f"--max-risk: {given.run} has no calibration{of_other}; first run: "
                 f"transformer-cli evaluate {given.run} --calibrate"

@@ -30,7 +30,8 @@ class ReservedNotes(Notes):
         self._terms = self._lost = 0
 
     def look(self, number: int, src: str, found: Sequence[Translation]) -> Iterator[str]:
-        tgt = found[0].text
+        if not (tgt := found[0].text):
+            return  # there is no translation
         difference = compare_placeholders(src, tgt, self._protect)
         if difference:
             self._differing.append(number)

@@ -49,7 +49,12 @@ class Placing(Reviser):
         if (n_best or 1) > 1 or translator.sampler is not None:
             return found
         revised = list(found)
-        losing = [place for place, line in enumerate(lines) if len(line.pieces) == 1]
+        losing = [
+            place
+            for place, (line, (best, *_)) in enumerate(zip(lines, found, strict=True))
+            # A doubtful translation may have been replaced by the source.
+            if len(line.pieces) == 1 and not (best.remark and best.text == line.text)
+        ]
         for _ in range(_MOST_ROUNDS):
             candidates: dict[int, list[tuple[str, list[int]]]] = {}
             for place in losing:
@@ -65,7 +70,8 @@ class Placing(Reviser):
                 scored = [(next(scores), *one) for one in own]
                 # A longer translation is less likely, so compare the means of its tokens.
                 total, text, ids = max(scored, key=lambda one: one[0] / (len(one[2]) + 1))
-                revised[place] = [self._write(translator, lines[place], text, ids, total)]
+                written = self._write(translator, lines[place], text, ids, total)
+                revised[place] = [replace(written, remark=revised[place][0].remark)]
         return revised
 
     def _write(
@@ -89,21 +95,26 @@ class Placing(Reviser):
 
         if not (lost := find_lost(best)):
             return []
-        first = next(each for each in self.tokenizers.find_terms(line.text) if each.term in lost)
-        share = first.start / max(1, len(line.text))
-        spaced = has_spaces(translator.config.data.tgt_lang)
-        prefix = getattr(line, "prefix", "")  # of the extension `prefixes`
-        kept = len(prefix) if best.startswith(prefix) else 0
-        made = insert_term(best, first.term, share, spaced, kept)
-        encoded = (
-            (text, translator.tokenizers.encode_prefix(text, line.source))
-            for text in dict.fromkeys(made)
-            if len(find_lost(text)) < len(lost)
-        )
         limits = filter(None, (translator.max_length, translator.max_positions))
         longest = min(limits, default=math.inf)
-        good = (one for one in encoded if len(one[1]) < longest)
-        return [*islice(good, max(_FEWEST, _MOST_CHARACTERS // (len(best) + 1)))]
+        prefix = getattr(line, "prefix", "")  # of the extension `prefixes`
+        kept = len(prefix) if best.startswith(prefix) else 0
+        spaced = has_spaces(translator.config.data.tgt_lang)
+        for each in self.tokenizers.find_terms(line.text):
+            if each.term not in lost:
+                continue
+            share = each.start / max(1, len(line.text))
+            made = dict.fromkeys(insert_term(best, each.term, share, spaced, kept))
+            encoded = (
+                (text, translator.tokenizers.encode_prefix(text, line.source))
+                for text in made
+                if len(find_lost(text)) < len(lost)
+            )
+            good = (one for one in encoded if len(one[1]) < longest)
+            most = max(_FEWEST, _MOST_CHARACTERS // (len(best) + 1))
+            if candidates := [*islice(good, most)]:
+                return candidates
+        return []
 
 
 def insert_term(text: str, term: Term, share: float, spaced: bool, kept: int = 0) -> Iterator[str]:

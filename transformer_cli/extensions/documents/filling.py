@@ -118,6 +118,8 @@ def fill(document: Document, how: LineTranslator) -> Filled:
         if translated.doubts and not how.fills_doubtful:
             problem = problem or f"doubtful, {translated.doubts[0]}"
         if problem:
+            if not text and translated.doubts:
+                problem = translated.doubts[0]
             filled.left.append(f"{segments[place].place}: {problem}")
             continue
         fillings[place] = Filling(

@@ -35,6 +35,7 @@ from transformer_cli.runs.checkpoint import find_checkpoint
 from transformer_cli.runs.directory import (
     LOCK,
     LOCKED,
+    UNLOCKED,
     RunDirectory,
     check_unlocked,
     lock_run,
@@ -200,7 +201,7 @@ class Growth:
         own = {LOCK, CONFIG, RECORD, TEXT, FILE}
         self.new.path.parent.mkdir(parents=True, exist_ok=True)
         with whole_directory(self.new.path) as directory:
-            for name in (name for name in LOCKED if name not in own):
+            for name in (name for name in (*LOCKED, *UNLOCKED) if name not in own):
                 path = self.old.path / name
                 if path.is_dir():
                     shutil.copytree(path, directory / name, copy_function=_copy_or_share)

@@ -114,8 +114,8 @@ def _describe(growth: "growths.Growth", verdict: "judging.Verdict | None") -> st
     count = len(growth.memory)
     recalled = f"it translates {count:,} corrected text{'s' * (count != 1)} as corrected"
     if verdict is None:
-        fewest = growths.FEWEST_TO_TRAIN
-        return f"{recalled}, and all others as before (it learns from {fewest} or more corrections)"
+        why = f"it learns from {growths.FEWEST_TO_TRAIN} or more new corrections"
+        return f"{recalled}, and all others as before ({why})"
     return f"{recalled}; new text {verdict.new_text}; old text {verdict.old_text}"
 
 

@@ -232,12 +232,12 @@ class RevisionNotes(Notes):
     def look(self, number: int, src: str, found: Sequence[Translation]) -> Iterator[str]:
         """Record a line in the notes; yield why its translation is doubtful, if it is."""
         best = found[0]
-        if not self._is_raw and _NUMBER_OR_ADDRESS.search(src):
+        if best.text and not self._is_raw and _NUMBER_OR_ADDRESS.search(src):
             from transformer_cli.extensions.revision.lost_numbers import find_losses
 
             for what in find_losses(src, best.text):
                 self._lines[what].append(number)
-        if "\t" in src.strip() and not any("\t" in one.text for one in found):
+        if best.text and "\t" in src.strip() and not any("\t" in one.text for one in found):
             self._lines["tabs are lost"].append(number)
         if best.remark:
             self._lines[f"doubtful, {best.remark}"].append(number)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from transformer_cli.base.files import read_json
+from transformer_cli.base.files import read_json, read_small
 from transformer_cli.base.messages import bar, log
 from transformer_cli.base.text_files import write_text
 from transformer_cli.base.writing import remove_directory
@@ -124,7 +124,7 @@ def settle(growth: Growth, verdict: Verdict | None, max_loss: float, accepts: bo
     path.rename(rejected)
     for config in (rejected / name for name in (CONFIG, RUN_CONFIG)):
         if config.is_file():  # it names the run's text
-            text = config.read_text(encoding="utf-8")
+            text = read_small(config).decode()
             write_text(config, text.replace(f"{path.absolute()}/", f"{rejected.absolute()}/"))
     return rejected
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from transformer_cli.base.errors import RunError
-from transformer_cli.base.files import sha256
+from transformer_cli.base.files import read_small, sha256
 from transformer_cli.base.text_files import write_text
 from transformer_cli.cli.declaring import AnyTranslator
 from transformer_cli.inference.translation import EncodedLine, Translation
@@ -17,6 +17,7 @@ from transformer_cli.inference.translator import NOBODY, TextTranslator, Watcher
 from transformer_cli.text.protocol import EncodedSource
 
 FILE = "corrections.tsv"
+_MOST_BYTES = 1 << 28  # of the file, which is held in memory; about two million corrections
 
 
 def fold(line: str) -> str:
@@ -32,7 +33,8 @@ def read_memory(path: Path) -> dict[str, str]:
     """
     found = {}
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines() if path.is_file() else []
+        data = read_small(path, _MOST_BYTES) if path.is_file() else b""
+        lines = data.decode("utf-8-sig").splitlines()
     except (OSError, UnicodeError) as error:
         raise RunError(f"{path}: cannot be read: {error}") from error
     for number, line in enumerate(lines, start=1):

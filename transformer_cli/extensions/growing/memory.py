@@ -34,7 +34,7 @@ def read_memory(path: Path) -> dict[str, str]:
     found = {}
     try:
         data = read_small(path, _MOST_BYTES) if path.is_file() else b""
-        lines = data.decode("utf-8-sig").splitlines()
+        lines = data.decode("utf-8-sig").split("\n")
     except (OSError, UnicodeError) as error:
         raise RunError(f"{path}: cannot be read: {error}") from error
     for number, line in enumerate(lines, start=1):

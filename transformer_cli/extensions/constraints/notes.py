@@ -30,8 +30,9 @@ class ReservedNotes(Notes):
         self._terms = self._lost = 0
 
     def look(self, number: int, src: str, found: Sequence[Translation]) -> Iterator[str]:
-        if not (tgt := found[0].text):
-            return  # there is no translation
+        tgt = found[0].text
+        if not tgt and found[0].remark:
+            return  # it was left out on purpose
         difference = compare_placeholders(src, tgt, self._protect)
         if difference:
             self._differing.append(number)

@@ -25,7 +25,7 @@ _FEWEST_OF_EACH = 5  # good translations, and others
 _STEPS = 30  # of Newton's method, which needs about ten
 _PULL = 1e-3  # towards 0; keeps the slope finite if one probability separates all translations
 _LEAST_LOGIT = 500.0  # math.exp overflows above 709
-_WIDEST = 8.0  # no token's mean probability is further from 1 in natural logarithms
+_WIDEST = 8.0  # a mean log-probability below -8 counts as -8
 
 
 @dataclass(frozen=True)

@@ -109,21 +109,24 @@ class GrowingOptions(TrainExtra):
         return f"{new.path}: accepted: {about}"
 
 
+def _describe_recall(growth: "growths.Growth") -> str:
+    count = len(growth.memory)
+    return f"it translates {count:,} corrected text{'s' * (count != 1)} as corrected"
+
+
 def _describe(growth: "growths.Growth", verdict: "judging.Verdict | None") -> str:
     """Return what the new run has learned."""
-    count = len(growth.memory)
-    recalled = f"it translates {count:,} corrected text{'s' * (count != 1)} as corrected"
     if verdict is None:
         why = f"it learns from {growths.FEWEST_TO_TRAIN} or more new corrections"
-        return f"{recalled}, and all others as before ({why})"
-    return f"{recalled}; new text {verdict.new_text}; old text {verdict.old_text}"
+        return f"{_describe_recall(growth)}, and all others as before ({why})"
+    scores = f"new text {verdict.new_text}; old text {verdict.old_text}"
+    return f"{_describe_recall(growth)}; {scores}"
 
 
 def _describe_plan(growth: "growths.Growth") -> str:
     """Return what would be done."""
-    counts = [f"{len(each.train):,}" for each in growth.trainings]
-    text = f"would start {growth.new.path} from {growth.old.path}; {_describe(growth, None)}"
-    if not counts:
-        return text
+    start = f"would start {growth.new.path} from {growth.old.path}"
+    if not (counts := [f"{len(each.train):,}" for each in growth.trainings]):
+        return f"{start}; {_describe(growth, None)}"
     how = " corrections: two halves to judge, and all" if len(counts) > 1 else " corrections"
-    return f"{text.partition(', and all')[0]}; trainings on {', '.join(counts)}{how}"
+    return f"{start}; {_describe_recall(growth)}; trainings on {', '.join(counts)}{how}"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _MOST_ROUNDS = 8  # terms to put into a line
 _FEWEST = 2  # candidates for a term
-# In all candidates for a term, beyond the first two; scoring them takes as long as three more lines.
+# In all candidates for a term, beyond the first two. Scoring them takes as long as three lines.
 _MOST_CHARACTERS = 400
 
 

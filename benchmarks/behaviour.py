@@ -50,7 +50,6 @@ TRAININGS: dict[str, tuple[str, ...]] = {
         "training.clip_norm=null",
     ),
     "muon": ("training.optimizer=muon",),
-    "terms": (*_PIECES, "data.terms=0.3"),
     "loss": ("training.select=loss", "training.label_smoothing=0"),
     "bfloat16": (),
 }

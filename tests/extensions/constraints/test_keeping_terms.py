@@ -15,7 +15,6 @@ data:
   tgt_lang: en
   train: {{src: text.de, tgt: text.en}}
   val: {{src: text.de, tgt: text.en}}
-  terms: {terms}
 tokenizer: {{kind: sentencepiece, vocab_size: 300, protect: {protect}}}
 model: {{d_model: 16, num_heads: 2, d_ff: 32, num_encoder_layers: 1, num_decoder_layers: 1}}
 training: {{epochs: 2, batch_tokens: 200, schedule: {{kind: constant, peak: 1e-2, warmup: 10}}}}
@@ -31,12 +30,12 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
         lines = "".join(f"{pair[side]}\n" for pair in PAIRS)
         (made / f"text.{language}").write_text(lines)
     (made / "list.tsv").write_text(LIST)
-    for name, terms, protect in (("marks", 1.0, []), ("slots", 0.0, ["printf"]), ("none", 0.0, [])):
-        (made / f"{name}.yaml").write_text(SETTINGS.format(terms=terms, protect=protect))
+    for name, protect in (("slots", ["printf"]), ("none", [])):
+        (made / f"{name}.yaml").write_text(SETTINGS.format(protect=protect))
     return made
 
 
-@pytest.fixture(scope="module", params=["marks", "slots"])
+@pytest.fixture(scope="module", params=["none", "slots"])
 def trained(request: pytest.FixtureRequest, directory: Path) -> Path:
     name = request.param
     finished = run("train", f"{name}.yaml", "--allow-suspect-data", cwd=directory)
@@ -97,34 +96,3 @@ def test_files_of_terms_that_cannot_be_used_are_refused(
         2,
         "is the file that --terms reads; give another one",
     )
-
-
-def test_what_a_run_has_not_learned_is_refused(directory: Path) -> None:
-    settings = directory / "none.yaml"
-    assert run("train", settings, "--allow-suspect-data", cwd=directory).code == 0
-    split = run("train", settings, "--set", "data.terms=0.3", "--set", "tokenizer.joint=false")
-    assert_refused(split, 2, "data.terms: sources with target words need one vocabulary")
-    start = ("--set", f"init={directory / 'runs/none'}", "--run-dir", directory / "runs/heir")
-    heir = run(
-        "train", settings, "--set", "data.terms=0.3", *start, "--allow-suspect-data", cwd=directory
-    )
-    assert heir.code == 1
-    assert "has no marks for terms, and a vocabulary cannot grow; remove data.terms" in heir.err
-
-
-@pytest.mark.long
-def test_a_model_keeps_to_terms_that_its_text_has_not(tmp_path: Path) -> None:
-    settings = (
-        ("tokenizer", "{kind: sentencepiece, vocab_size: 600}"),
-        ("data.terms", "0.5"),
-        ("training.epochs", "7"),
-    )
-    toy = Path(__file__).parents[3] / "configs" / "toy.yaml"
-    given = [word for key, value in settings for word in ("--set", f"{key}={value}")]
-    finished = run("train", toy, *given, "--run-dir", tmp_path / "run", cwd=toy.parents[1])
-    assert finished.code == 0, finished.err
-    listed = tmp_path / "list.tsv"
-    listed.write_text("Hund*\thorse\nPferd*\tdog\nBall\tbook\nBuch\tball\nMann\tgirl\n")
-    report = json.loads(run("evaluate", tmp_path / "run", "--terms", listed, "--json").out)
-    assert report["terms"]["found"] > 50
-    assert report["terms"]["kept"] > 0.9 * report["terms"]["found"]

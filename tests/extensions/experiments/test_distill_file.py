@@ -10,7 +10,6 @@ from transformer_cli.base import registry
 from transformer_cli.base.errors import CheckpointError, ConfigError, RunError
 from transformer_cli.config.data_schema import FilePair, FilesData
 from transformer_cli.config.yaml import load_config
-from transformer_cli.extensions.constraints.settings import find_terms
 from transformer_cli.extensions.corpora import preparing
 from transformer_cli.extensions.corpora.prepared import CorpusRecord
 from transformer_cli.extensions.corpora.preparing import write_corpus
@@ -90,14 +89,13 @@ def test_the_student_depends_only_on_its_inputs(
     assert student.inputs() != before
 
 
-def test_the_student_has_its_files_terms_and_no_checksums_of_fetched_files(
+def test_the_student_has_its_files_and_no_checksums_of_fetched_files(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sums = f"sha256: [{'a' * 64}, {'b' * 64}]"
     web = f"{{src: 'https://host/a', tgt: 'https://host/b', {sums}}}"
-    text = CONFIG.format(src="de", tgt="en").replace("{src: a, tgt: b}", f"{web}\n  terms: 0.3")
-    joint = "{kind: sentencepiece, vocab_size: 100, joint: true}"
-    (directory / "de_en.yaml").write_text(text.replace("{kind: words}", joint))
+    text = CONFIG.format(src="de", tgt="en").replace("{src: a, tgt: b}", web)
+    (directory / "de_en.yaml").write_text(text)
     config = load_config(directory / "de_en.yaml")
     monkeypatch.chdir(directory)
     written = directory / "student.yaml"
@@ -113,7 +111,6 @@ def test_the_student_has_its_files_terms_and_no_checksums_of_fetched_files(
     student = load_config(written).data
     assert isinstance(student, FilesData)
     assert student.train == forward
-    assert find_terms(student) == 0.3
 
 
 def _describe(directory: Path, text: str) -> dict[str, str]:

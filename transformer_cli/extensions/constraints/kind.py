@@ -1,39 +1,32 @@
 """The ``CodecKind`` of reserved tokens, and what it records about them in tokenizer.json."""
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from transformer_cli.base import registry
 from transformer_cli.config.schema import Config
-from transformer_cli.extensions.constraints.settings import find_protect, find_terms
+from transformer_cli.extensions.constraints.settings import find_protect
 from transformer_cli.extensions.verbatim.verbatim_parts import GROUPS, Group
 from transformer_cli.text.protocol import Lines, Tokenizers
-
-if TYPE_CHECKING:
-    from transformer_cli.data.batches import Augmentation
-    from transformer_cli.data.store import EncodedStore
 
 _TAG = r"^[A-Za-z0-9_-]{1,32}$"  # the form of tags in the settings of sources
 
 
 class ReservedRecord(BaseModel):
-    """What reserved tokens stand for: placeholders, tags (in the order of their ids), and terms."""
+    """What reserved tokens stand for: placeholders, and tags in the order of their ids."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     protect: list[Group] = []
     tags: list[Annotated[str, Field(pattern=_TAG)]] = []
-    terms: bool = False
 
 
-def make_record(
-    protect: Sequence[Group], tags: Sequence[str] = (), has_terms: bool = False
-) -> dict[str, Any]:
+def make_record(protect: Sequence[Group], tags: Sequence[str] = ()) -> dict[str, Any]:
     """Return a ``ReservedRecord`` as a dict, with placeholder groups in a fixed order."""
     groups = [group for group in GROUPS if group in protect]
-    record = ReservedRecord(protect=groups, tags=list(tags), terms=has_terms)
+    record = ReservedRecord(protect=groups, tags=list(tags))
     return record.model_dump(mode="json", exclude_defaults=True)
 
 
@@ -43,11 +36,10 @@ class ReservedKind:
     def describe(self, config: Config) -> dict[str, Any]:
         sources = registry.entries("mixing").values()
         tags = {tag for each in sources for tag in each.load("tags")(config.data)}
-        protect, terms = find_protect(config.tokenizer), find_terms(config.data)
-        return make_record(protect, sorted(tags), terms > 0)
+        return make_record(find_protect(config.tokenizer), sorted(tags))
 
     def searches_again(self, config: Config) -> bool:
-        return bool(find_protect(config.tokenizer)) or find_terms(config.data) > 0
+        return bool(find_protect(config.tokenizer))
 
     def check(self, record: Any) -> None:
         try:
@@ -59,10 +51,6 @@ class ReservedKind:
 
     def check_reuse(self, record: dict[str, Any], wanted: dict[str, Any]) -> None:
         there, asked = map(ReservedRecord.model_validate, (record, wanted))
-        if asked.terms and not there.terms:
-            raise ValueError(
-                "has no marks for terms, and a vocabulary cannot grow; remove data.terms"
-            )
         if missing := [tag for tag in asked.tags if tag not in there.tags]:
             known = f"only {', '.join(there.tags)}" if there.tags else "none"
             raise ValueError(
@@ -85,25 +73,7 @@ class ReservedKind:
         from transformer_cli.extensions.constraints.reserved import ReservedTokenizers
 
         reserved = ReservedRecord.model_validate(record)
-        return ReservedTokenizers.of(tokenizers, reserved.protect, reserved.tags, reserved.terms)
+        return ReservedTokenizers.of(tokenizers, reserved.protect, reserved.tags)
 
 
 KIND = ReservedKind()
-
-
-def find_changes(
-    config: Config, tokenizers: Tokenizers, store: "EncodedStore"
-) -> Iterator[tuple[str, "Augmentation"]]:
-    """Yield the augmentation that puts terms into source lines, if ``data.terms`` is above 0."""
-    if not (share := find_terms(config.data)):
-        return
-    from transformer_cli.extensions.constraints.inline_terms import (
-        InlineTerms,
-        Lexicon,
-        sample_pairs,
-    )
-    from transformer_cli.extensions.constraints.reserved import ReservedTokenizers
-
-    assert isinstance(tokenizers, ReservedTokenizers)
-    lexicon = Lexicon.learn(sample_pairs(store), tokenizers.src.size)
-    yield "words", InlineTerms(tokenizers.src, lexicon, share, config.training.max_length)

@@ -1,4 +1,4 @@
-"""Put lost terms into the translations of any model: it need not have learned to use terms.
+"""Put lost terms into translations.
 
 Each term replaces some words of the translation, those for which the model finds the new
 translation likeliest. This only scores translations, which takes less time than a search in which

@@ -3,15 +3,14 @@
 A placeholder is the same in a line and its translation. Reserved tokens have ids after a
 tokenizer's own ids; no text is encoded as one. Slots are tokens for placeholders, on both sides.
 The joiner token means that no whitespace is between a slot and its neighbour. A tag token stands
-before a source sentence, as in training data of the same kind. Two marker tokens are put around a
-term's required translation, which replaces the term in a source sentence: 'Ein ⟨term⟩ package
-⟨end⟩ fehlt'. Both languages have all reserved tokens, so that equal vocabularies stay equal.
+before a source sentence, as in training data of the same kind. Both languages have all reserved
+tokens, so that equal vocabularies stay equal.
 """
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, pairwise
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from transformer_cli.base.errors import UsageError, did_you_mean
@@ -63,14 +62,9 @@ def split_parts(
 
 
 class ReservedTokenizer(Tokenizer):
-    """A tokenizer that adds reserved ids to another's: for joiner, slots, tags and term markers.
+    """A tokenizer that adds reserved ids to another's: for joiner, slots and tags."""
 
-    The ids ``term_marks``, if any, stand before and after the translation of a term.
-    """
-
-    def __init__(
-        self, base: Tokenizer, has_slots: bool, tags: Sequence[str], has_terms: bool = False
-    ) -> None:
+    def __init__(self, base: Tokenizer, has_slots: bool, tags: Sequence[str]) -> None:
         self._base = base
         self._joiner_id = base.size if has_slots else -1
         first_slot = base.size + 1
@@ -78,12 +72,10 @@ class ReservedTokenizer(Tokenizer):
         first_tag = base.size + (1 + SLOTS if has_slots else 0)
         self.tag_ids = {tag: number for number, tag in enumerate(tags, start=first_tag)}
         slots = ["joiner", *range(1, SLOTS + 1)] if has_slots else []
-        marks = ["term", "end"] if has_terms else []
-        names = (*slots, *(f"tag {tag}" for tag in tags), *marks)
+        names = (*slots, *(f"tag {tag}" for tag in tags))
         self._names = [f"⟨{name}⟩" for name in names]
         self.size = base.size + len(self._names)
-        self.term_marks = range(self.size - len(marks), self.size)
-        self.source_ids = (*self.tag_ids.values(), *self.term_marks)
+        self.source_ids = tuple(self.tag_ids.values())
         self.is_word_level = base.is_word_level
 
     @property
@@ -93,7 +85,6 @@ class ReservedTokenizer(Tokenizer):
     @property
     def reserved_ids(self) -> dict[str, Any]:
         tags: dict[str, Any] = {"tags": self.tag_ids} if self.tag_ids else {}
-        tags |= {"terms": list(self.term_marks)} if self.term_marks else {}
         slots = {"joiner": self._joiner_id, "slots": list(self._slot_ids)}
         return tags | slots if self._slot_ids else tags
 
@@ -104,43 +95,12 @@ class ReservedTokenizer(Tokenizer):
     def encode(self, line: str) -> list[int]:
         return self._base.encode(line)
 
-    def mark_terms(self, text: str, terms: TermList) -> tuple[list[int], list[str]]:
-        """Return a text's ids, with terms replaced by their translations between ``term_marks``.
-
-        Also return a token for each id. For the first id of a translation, it is the replaced text;
-        for the other ids and for ``term_marks``, it is ''.
-        """
-        found = terms.find(text)
-        cuts = [0, *(cut for each in found for cut in (each.start, each.end)), len(text)]
-        whole = self._base.encode(text)
-        heads = [self._base.encode(text[:cut].rstrip()) for cut in cuts]
-        if all(whole[: len(head)] == head for head in heads):
-            # Keep the same subwords as without terms, as in training.
-            parts = [whole[len(start) : len(end)] for start, end in pairwise(heads)]
-        else:
-            parts = [self._base.encode(text[start:end]) for start, end in pairwise(cuts)]
-        ids: list[int] = []
-        tokens: list[str] = []
-        for place, part in enumerate(parts):
-            own = [self._base.token(number) for number in part]
-            if place % 2:
-                target = self._base.encode(found[place // 2].term.target)
-                before, behind = self.term_marks
-                part, own = [before, *target, behind], ["", "".join(own), *[""] * len(target)]
-            ids += part
-            tokens += own
-        return ids, tokens
-
-    def encode_parts(
-        self, parts: Iterator[TextPart], terms: TermList | None = None
-    ) -> Iterator[tuple[str, list[int]]]:
+    def encode_parts(self, parts: Iterator[TextPart]) -> Iterator[tuple[str, list[int]]]:
         """Yield each part's text and ids, and '' with the joiner's id where a joiner is needed."""
         is_first = has_space = True
         for part in parts:
             if part.slot is not None:
                 ids = [self._slot_ids[part.slot]]
-            elif terms is not None:
-                ids = self.mark_terms(part.text, terms)[0]
             else:
                 ids = self._base.encode(part.text)
             has_space = has_space or not part.is_joined
@@ -163,13 +123,11 @@ class ReservedTokenizer(Tokenizer):
         size = self._base.size
         return self._base.token(number) if number < size else self._names[number - size]
 
-    def part_tokens(self, text: str, ids: Sequence[int], terms: TermList | None) -> list[str]:
-        """Return the tokens of a part that ``encode_parts`` has encoded with the same terms."""
+    def part_tokens(self, text: str, ids: Sequence[int]) -> list[str]:
+        """Return the tokens of a part that ``encode_parts`` has encoded."""
         if ids[0] in self._slot_ids or ids[0] == self._joiner_id:
             return [text]
-        if terms is None:
-            return self._base.line_tokens(text, ids)
-        return self.mark_terms(text, terms)[1]
+        return self._base.line_tokens(text, ids)
 
     def filled_tokens(self, ids: Sequence[int], values: Sequence[str]) -> list[str]:
         filled = dict(zip(self._slot_ids, values, strict=False))
@@ -224,17 +182,13 @@ class ReservedTokenizers(Tokenizers):
 
     @classmethod
     def of(
-        cls,
-        tokenizers: Tokenizers,
-        protect: Sequence[Group],
-        tags: Sequence[str],
-        has_terms: bool = False,
+        cls, tokenizers: Tokenizers, protect: Sequence[Group], tags: Sequence[str]
     ) -> "ReservedTokenizers":
         """Return both languages' tokenizers with reserved tokens added."""
-        src = ReservedTokenizer(tokenizers.src, bool(protect), tags, has_terms)
+        src = ReservedTokenizer(tokenizers.src, bool(protect), tags)
         tgt = src
         if tokenizers.src is not tokenizers.tgt:
-            tgt = ReservedTokenizer(tokenizers.tgt, bool(protect), tags, has_terms)
+            tgt = ReservedTokenizer(tokenizers.tgt, bool(protect), tags)
         of_text = tokenizers.letterless, tokenizers.copied
         return cls(src, tgt, *of_text, tuple(protect))
 
@@ -251,7 +205,6 @@ class ReservedTokenizers(Tokenizers):
                 f"tag {' '.join(self.tags[:1])}",
                 "train without a 'tag' in the sources",
             ),
-            "terms": (self.has_terms, "data.terms", "train with 0"),
         }
         return {what: (setting, how) for what, (has, setting, how) in advice.items() if has}
 
@@ -259,11 +212,6 @@ class ReservedTokenizers(Tokenizers):
     def fingerprint(self) -> dict[str, str]:
         tag = {} if self.tag is None else {"tag": self.tag}
         return tag if self.terms is None else {**tag, "terms": self.terms.sha256}
-
-    @property
-    def has_terms(self) -> bool:
-        """Whether the tokenizers have the two marker tokens for terms."""
-        return bool(self.src.term_marks)
 
     def tag_id(self, tag: str) -> int:
         """Return the id of a tag; raise UsageError if there is no such tag."""
@@ -296,18 +244,10 @@ class ReservedTokenizers(Tokenizers):
         return src_ids, tgt_ids
 
     def encode_source(self, line: str) -> EncodedSource:
-        """Encode a source line whose target is not known, with all placeholders as slots.
-
-        Terms become translations between marker tokens if the model has these.
-        """
+        """Encode a source line whose target is not known, with all placeholders as slots."""
         parts, slots = self._split_source(line)
-        ids = _ids(self.src.encode_parts(parts, self._inline_terms))
+        ids = _ids(self.src.encode_parts(parts))
         return EncodedSource(line, ids, tuple(slots), self._start(line))
-
-    @property
-    def _inline_terms(self) -> TermList | None:
-        """The terms whose translations go between marker tokens; None if the model lacks these."""
-        return self.terms if self.src.term_marks else None
 
     def _split_source(self, line: str) -> tuple[Iterator[TextPart], dict[str, int]]:
         """Return a source line's parts and slots."""
@@ -323,13 +263,10 @@ class ReservedTokenizers(Tokenizers):
     def source_tokens(self, source: EncodedSource, ids: Sequence[int]) -> list[str]:
         """Return the tokens of an encoded source line; a slot's token is its text in the line.
 
-        The token of a tag is ''; see ``mark_terms`` for the tokens of terms.
+        The token of a tag is ''.
         """
-        inline = self._inline_terms
-        parts = self.src.encode_parts(self._split_source(source.line)[0], inline)
-        tokens = (
-            token for text, part in parts for token in self.src.part_tokens(text, part, inline)
-        )
+        parts = self.src.encode_parts(self._split_source(source.line)[0])
+        tokens = (token for text, part in parts for token in self.src.part_tokens(text, part))
         tags = frozenset(self.src.tag_ids.values())
         return ["" if number in tags else next(tokens) for number in ids]
 
@@ -356,17 +293,12 @@ class ReservedTokenizers(Tokenizers):
 
     @property
     def revisers(self) -> tuple[Reviser, ...]:
-        puts_terms = self.terms is not None and not self.has_terms
-        return (*super().revisers, ReservedReviser(self), *([Placing(self)] if puts_terms else []))
+        places_terms = [Placing(self)] if self.terms is not None else []
+        return (*super().revisers, ReservedReviser(self), *places_terms)
 
-    def count_losses_of_ids(
-        self, source_ids: Sequence[int], ids: Sequence[int], source: EncodedSource | None
-    ) -> tuple[int, ...]:
-        lost = 0
-        if self._inline_terms is not None and source is not None:
-            text = self.tgt.detokenize(ids, self.tgt.filled_tokens(ids, source.values))
-            lost = len(self.find_lost(source.line, text)[1])
-        return self.src.count_slots(source_ids) != self.tgt.count_slots(ids), lost
+    def keeps_slots(self, source_ids: Sequence[int], ids: Sequence[int]) -> bool:
+        """Return whether a translation has the slots of its source."""
+        return self.src.count_slots(source_ids) == self.tgt.count_slots(ids)
 
     def count_losses(self, src: str, tgt: str) -> tuple[int, ...]:
         differs = bool(compare_placeholders(src, tgt, self.protect))
@@ -374,7 +306,7 @@ class ReservedTokenizers(Tokenizers):
 
 
 def with_terms(tokenizers: Tokenizers, terms: TermList) -> "ReservedTokenizers":
-    """Return tokenizers that apply ``terms``, whether or not the model has learned to use them."""
+    """Return tokenizers that put ``terms`` into translations."""
     if isinstance(tokenizers, ReservedTokenizers):
         return replace(tokenizers, terms=terms)
     plain, kind = ReservedTokenizers.of(tokenizers, (), ()), type(tokenizers)

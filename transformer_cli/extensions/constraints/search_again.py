@@ -1,8 +1,7 @@
-"""Search again if a translation lacks placeholders or terms of its source."""
+"""Search again if a translation lacks placeholders of its source."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from transformer_cli.extensions.constraints.notes import ReservedNotes
@@ -19,7 +18,7 @@ SECOND_BEAM = 8
 
 @dataclass(frozen=True)
 class ReservedReviser(Reviser):
-    """A reviser that searches again if a translation has lost placeholders or terms."""
+    """A reviser that searches again if a translation has lost placeholders."""
 
     tokenizers: "ReservedTokenizers"
 
@@ -31,22 +30,21 @@ class ReservedReviser(Reviser):
         n_best: int | None,
         watcher: Watcher,
     ) -> list[list[Translation]]:
-        """Where a piece of a line lost any, search again with a wider beam; keep what lost least.
+        """Where a piece of a line lost any, search again with a wider beam.
 
-        Lost terms count only in lines that are not split. N-best lists and samples are kept.
+        N-best lists and samples are kept.
         """
         if (n_best or 1) > 1 or translator.sampler is not None:
             return found
 
-        def count_losses(line: EncodedLine, ids: list[int], one: Hypothesis) -> tuple[int, ...]:
-            whole = line.source if len(line.pieces) == 1 else None
-            return self.tokenizers.count_losses_of_ids(ids, one.ids, whole)
+        def is_losing(ids: list[int], one: Hypothesis) -> bool:
+            return not self.tokenizers.keeps_slots(ids, one.ids)
 
         losing = [
             (place, number)
             for place, (line, (best, *_)) in enumerate(zip(lines, found, strict=True))
             for number, (ids, one) in enumerate(zip(line.pieces, best.pieces, strict=False))
-            if any(count_losses(line, ids, one))
+            if is_losing(ids, one)
         ]
         if not losing:
             return found
@@ -56,9 +54,9 @@ class ReservedReviser(Reviser):
         )
         pieces = {place: list(found[place][0].pieces) for place, _ in losing}
         for (place, number), hypotheses in zip(losing, again, strict=True):
-            line = lines[place]
-            fewest = partial(count_losses, line, line.pieces[number])
-            pieces[place][number] = min([pieces[place][number], *hypotheses], key=fewest)
+            ids = lines[place].pieces[number]
+            keeping = (one for one in hypotheses if not is_losing(ids, one))
+            pieces[place][number] = next(keeping, pieces[place][number])
         chosen = [(lines[place], tuple(of_line)) for place, of_line in pieces.items()]
         written = dict(zip(pieces, translator.write(chosen), strict=True))
         return [

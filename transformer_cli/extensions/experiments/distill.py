@@ -19,7 +19,6 @@ from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Section
 from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.data.kinds import open_kind
-from transformer_cli.extensions.constraints.settings import find_terms
 from transformer_cli.extensions.corpora.prepared import open_writer
 from transformer_cli.extensions.corpora.preparing import prepare_corpus
 from transformer_cli.extensions.corpora.settings import CorpusData, find_more, may_have_more
@@ -327,7 +326,6 @@ def compose_student(
             "kind": "files",
             "src_lang": config.data.src_lang,
             "tgt_lang": config.data.tgt_lang,
-            "terms": find_terms(config.data),
             "train": _instead(pairs.pop(0)),
             "val": _instead(text_pair("val")),
             "test": {name: _instead(test_pair(name)) for name in tests},

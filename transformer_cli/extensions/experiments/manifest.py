@@ -1,7 +1,7 @@
 """The features that this extension adds, as plain data."""
 
 api = 1
-needs = ("checks", "constraints", "corpora", "report")
+needs = ("checks", "corpora", "report")
 provides: dict[str, dict[str, dict[str, object]]] = {
     "training settings": {"init_share": {"load": "settings:InitShareSettings"}},
     "average": {"init_share": {"load": "initial_share:InitialShare"}},

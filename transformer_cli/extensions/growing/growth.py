@@ -24,7 +24,6 @@ from transformer_cli.base.writing import whole_directory
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import ParallelFiles, ParallelText
 from transformer_cli.data.kinds import check_has_text, load_split
-from transformer_cli.extensions.constraints.settings import find_terms
 from transformer_cli.extensions.corpora.mixing import MixedStore, TrainingMix
 from transformer_cli.extensions.corpora.prepared import open_writer
 from transformer_cli.extensions.corpora.settings import SourceConfig
@@ -223,15 +222,15 @@ class Growth:
             "filters": ["blank"],
             "split": None,
             "val": _source(training.text / "val", tag),
-            "terms": find_terms(config.data),
             "replay": {"share": _SHARE, "sources": sources},
         }
         batch_tokens = min(_BATCH_TOKENS, config.training.batch_tokens)
+        unlimited = {"max_minutes": None} if hasattr(config.training, "max_minutes") else {}
         settings = {
             "base": self.old.config.absolute(),
             "init": self.old.path.absolute(),
             "data": data,
-            "training": _TRAINING | {"batch_tokens": batch_tokens},
+            "training": {**_TRAINING, "batch_tokens": batch_tokens, **unlimited},
         }
         return compose_config("train --from", training.config, settings)
 

@@ -1,7 +1,7 @@
 """The features that this extension adds, as plain data."""
 
 api = 1
-needs = ("checks", "constraints", "corpora", "experiments", "revision")
+needs = ("checks", "corpora", "experiments", "revision")
 provides: dict[str, dict[str, dict[str, object]]] = {
     "train options": {"growing": {"load": "train_options:GrowingOptions"}},
     "translate options": {

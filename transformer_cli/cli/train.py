@@ -4,7 +4,7 @@ import signal
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -132,7 +132,9 @@ def _open_training(
             observer.check(config, data.vocab_sizes, device, ranks)
         trainer = preparation.build_trainer(config, data, run, device, dtype, ranks)
         validator = evaluations.build_validator(config, data, trainer, metrics, select)
-        yield summary.PlannedTraining(request, data, trainer, validator, observers, previous, state)
+        plan = (request, data, trainer, validator, observers, previous, state)
+        planned = summary.PlannedTraining(*plan)
+        yield reduce(summary.PlannedTraining.adapted_by, observers, planned)
 
 
 def _run(planned: "summary.PlannedTraining") -> "tuple[sessions.Session, int | None]":

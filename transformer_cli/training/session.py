@@ -12,7 +12,7 @@ from transformer_cli.base.messages import warn
 from transformer_cli.base.ranks import Ranks
 from transformer_cli.base.writing import remove_directory, sync
 from transformer_cli.config.choices import METRICS
-from transformer_cli.config.schema import Config
+from transformer_cli.config.schema import Config, TrainingConfig
 from transformer_cli.model.transformer import load_weights, weights_of
 from transformer_cli.runs import metrics_log
 from transformer_cli.runs.checkpoint import (
@@ -83,6 +83,10 @@ class Observer:
 
         ``vocab_sizes`` is None before any text is read.
         """
+
+    def adapt(self, planned: "PlannedTraining") -> TrainingConfig:
+        """Return the settings to train with, of which only ``max_steps`` may be changed."""
+        return planned.request.config.training
 
     def rows(self, planned: "PlannedTraining") -> "Iterable[Row]":
         """Return rows for the summary before training."""

@@ -1,7 +1,7 @@
 """The summary before training, and the table about both languages that ``vocab`` prints."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, repeat
 
 import torch
@@ -30,6 +30,12 @@ class PlannedTraining:
     observers: Sequence[Observer]
     previous: Config | None  # the earlier settings of a resumed run
     state: TrainingState | None  # the state that a resumed run starts from
+
+    def adapted_by(self, observer: Observer) -> "PlannedTraining":
+        """Return the training with the settings that an observer adapts."""
+        self.trainer.use(training := observer.adapt(self))
+        config = self.request.config.model_copy(update={"training": training})
+        return replace(self, request=replace(self.request, config=config))
 
 
 def summarize_training(planned: PlannedTraining) -> Iterator[Row]:

@@ -25,7 +25,7 @@ from torch import Tensor
 from transformer_cli.base import registry
 from transformer_cli.base.errors import ConfigError, TrainingError
 from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
-from transformer_cli.config.schema import Config
+from transformer_cli.config.schema import Config, TrainingConfig
 from transformer_cli.data.batches import Augmentation, Batch, EpochBatches, prefetch
 from transformer_cli.data.shards import ShardedText
 from transformer_cli.model.transformer import Transformer
@@ -86,7 +86,12 @@ class Trainer:
         self.epochs = EpochBatches(pairs, self.config.batch_tokens, config.seed, augmentation)
         self.batches_per_step = self.config.accumulate * ranks.size
         self.steps_per_epoch = -(-len(self.epochs) // self.batches_per_step)
-        self.total_steps = last_step(self.config, self.steps_per_epoch)
+        self.use(self.config)
+
+    def use(self, training: TrainingConfig) -> None:
+        """Use settings that differ only in where training ends."""
+        self.config = training
+        self.total_steps = last_step(training, self.steps_per_epoch)
         self._batches = self._iter_batches()
 
     @property

@@ -213,7 +213,7 @@ def test_both_are_said(idle_seconds: float, said: str) -> None:
 @pytest.mark.parametrize(("seconds", "is_told"), [(3_500.0, False), (3_700.0, True)])
 def test_advice_to_shorten_a_long_training(seconds: float, is_told: bool) -> None:
     text = describe_forecast(Forecast(seconds, seconds, 10**9))
-    assert text.endswith("training.max_steps shorten it") == is_told
+    assert text.endswith("training.max_minutes shortens it") == is_told
 
 
 def test_a_first_batch_that_takes_too_long_is_the_last(

@@ -4,7 +4,7 @@ import copy
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +34,7 @@ from transformer_cli.model.device import empty_cache
 from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID
 from transformer_cli.training.loss import GradientAccumulator
 from transformer_cli.training.optimizer import Optimizer
+from transformer_cli.training.summary import PlannedTraining, Row
 from transformer_cli.training.trainer import Trainer
 
 PROBED = 5  # maximum number of trial batches
@@ -54,6 +55,11 @@ class Forecast:
     idle_seconds: float
     """The expected seconds on an idle machine; equals ``seconds`` if the machine is idle now."""
     memory: int  # bytes: peak of the tensors on a GPU, else of the process
+    validation: float = 0.0  # seconds that one validation takes
+
+    def scaled(self, share: float) -> "Forecast":
+        """Return the forecast for a share of the steps."""
+        return replace(self, seconds=self.seconds * share, idle_seconds=self.idle_seconds * share)
 
 
 @dataclass(frozen=True)
@@ -80,6 +86,16 @@ def sample_epoch(epochs: EpochBatches, count: int) -> EpochSample:
     middles = (2 * np.arange(count - 1) + 1) * len(plan) // (2 * max(1, count - 1))
     indices = [int(padded.argmax()), *by_length[middles].tolist()]
     return EpochSample(round(padded.sum() * scale), epochs.iter_shard(shard, 0, indices))
+
+
+def forecast_rows(planned: PlannedTraining, known: "Forecast | None" = None) -> Iterator[Row]:
+    """Yield a row of the summary with a forecast of the remaining steps, ``known`` or made now."""
+    if not trial_fits(planned.trainer, planned.request.config):
+        yield "forecast", "none: trial steps need a copy of the model, which does not fit"
+        return
+    assert isinstance(planned.validator, Validator)
+    if expected := known or forecast_training(planned.trainer, planned.validator):
+        yield "forecast", describe_forecast(expected)
 
 
 def forecast_training(trainer: Trainer, validator: Validator) -> Forecast | None:
@@ -149,10 +165,11 @@ def _forecast(
     tokens_per_step = sample.padded_tokens / (trainer.ranks.size * trainer.steps_per_epoch)
     steps_left = trainer.total_steps - trainer.step
     at_this_load = steps_left * (overhead_per_step + tokens_per_step * per_token)
-    at_this_load += count_validations(trainer) * time_validation()
+    validation = time_validation()
+    at_this_load += count_validations(trainer) * validation
     cpu_share = sum(times.cpu for _, times in measured) / seconds
     alone = at_this_load * (cpu_share if cpu_share < _LOADED else 1.0)
-    return Forecast(at_this_load, alone, memory)
+    return Forecast(at_this_load, alone, memory, validation)
 
 
 def count_validations(trainer: Trainer) -> int:
@@ -234,7 +251,7 @@ def describe_forecast(expected: Forecast) -> str:
     is_long = expected.seconds > _LONG
     return (
         f"about {seconds} with validations, and at least {size(expected.memory)} of "
-        f"memory{'; fewer training.epochs or training.max_steps shorten it' * is_long}"
+        f"memory{'; training.max_minutes shortens it' * is_long}"
     )
 
 

@@ -6,5 +6,6 @@ provides: dict[str, dict[str, dict[str, object]]] = {
         "tensorboard": {"load": "events:TensorBoardObserver"},
         "preview": {"load": "preview:Preview"},
     },
+    "training settings": {"max_minutes": {"load": "settings:TimeSettings"}},
     "run file": {"tensorboard": {}},
 }

@@ -2,19 +2,18 @@
 
 from collections.abc import Iterator
 
-import torch
+from torch import device
 
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.base.ranks import Ranks
-from transformer_cli.config.schema import Config
-from transformer_cli.evaluation.scoring import Validator
+from transformer_cli.config.schema import Config, TrainingConfig
 from transformer_cli.model.transformer import build_shapes, count_parameters
 from transformer_cli.text.protocol import PAD_ID, SPECIALS
 from transformer_cli.training.session import Observer
 from transformer_cli.training.summary import PlannedTraining, Row
 
 with lazy_imports():
-    from transformer_cli.extensions.observers import forecast, memory, rate_jump
+    from transformer_cli.extensions.observers import forecast, memory, rate_jump, time_limit
 
 _WORTHWHILE = 100
 """With fewer batches left than this, a forecast takes about as long as training itself."""
@@ -26,11 +25,7 @@ class Preview(Observer):
     """An observer that refuses training that does not fit into memory, and adds summary rows."""
 
     def check(
-        self,
-        config: Config,
-        vocab_sizes: tuple[int, int] | None,
-        device: torch.device,
-        ranks: Ranks,
+        self, config: Config, vocab_sizes: tuple[int, int] | None, device: device, ranks: Ranks
     ) -> None:
         """Check the memory, before text is read (``vocab_sizes`` is None) and again afterwards."""
         smallest = len(SPECIALS), len(SPECIALS)
@@ -38,25 +33,29 @@ class Preview(Observer):
         if count_parameters(model) > _SMALL:
             memory.check_memory(model, config, device, ranks)
 
+    _limit: "time_limit.TimeLimit | None" = None
+
+    def adapt(self, planned: PlannedTraining) -> TrainingConfig:
+        """Limit ``max_steps`` to what fits into ``training.max_minutes``, if that is set."""
+        training = planned.request.config.training
+        if getattr(training, "max_minutes", None) is None:
+            return training
+        self._limit = time_limit.TimeLimit.find(planned)
+        return self._limit.training
+
     def rows(self, planned: PlannedTraining) -> Iterator[Row]:
         """Yield a warning if the learning rate jumps, and a forecast for the remaining steps.
 
-        There is no forecast for finished training, which may have ended before its last step.
-        There is also none if training would take hardly longer than the forecast, unless this is
-        a dry run.
+        There is none for finished training, nor for training that takes hardly longer than the
+        forecast, unless this is a dry run.
         """
         trainer, config, previous = planned.trainer, planned.request.config, planned.previous
         if previous is not None and previous.training != config.training:
-            step, steps_per_epoch = trainer.step, trainer.steps_per_epoch
-            if jump := rate_jump.describe_jump(previous, config, step, steps_per_epoch):
-                yield "warning", jump
+            yield from rate_jump.jump_rows(trainer, previous, config)
+        if self._limit:
+            yield "time limit", self._limit.describe(trainer)
         batches_left = (trainer.total_steps - trainer.step) * config.training.accumulate
         is_complete = planned.state is not None and planned.state.is_final(config.training)
-        if is_complete or batches_left < (1 if planned.request.is_dry else _WORTHWHILE):
-            return
-        if not forecast.trial_fits(trainer, config):
-            yield "forecast", "none: trial steps need a copy of the model, which does not fit"
-            return
-        assert isinstance(planned.validator, Validator)
-        if expected := forecast.forecast_training(trainer, planned.validator):
-            yield "forecast", forecast.describe_forecast(expected)
+        if not is_complete and batches_left >= (1 if planned.request.is_dry else _WORTHWHILE):
+            known = self._limit.expect(trainer) if self._limit else None
+            yield from forecast.forecast_rows(planned, known)

@@ -1,22 +1,27 @@
 """Check whether a changed last step makes the learning rate of resumed training jump."""
 
+from collections.abc import Iterator
+
 from transformer_cli.config.schema import Config, TrainingConfig
 from transformer_cli.training.optimizer import last_step
+from transformer_cli.training.summary import Row
+from transformer_cli.training.trainer import Trainer
 
 
-def describe_jump(old: Config, new: Config, step: int, steps_per_epoch: int) -> str | None:
-    """Return a warning if the learning rate jumps after ``step``, else None."""
+def jump_rows(trainer: Trainer, old: Config, new: Config) -> Iterator[Row]:
+    """Yield a warning for the summary if the learning rate jumps after the trainer's step."""
+    step, steps_per_epoch = trainer.step, trainer.steps_per_epoch
     jump = rate_jump(old.training, new.training, new.model.d_model, step, steps_per_epoch)
-    if jump is None:
-        return None
-    before, after = jump
-    end = last_step(new.training, steps_per_epoch)
-    return (
-        f"the learning rate jumps from {before:.3g} at step {step:,} to {after:.3g} at step "
-        f"{step + 1:,} because the {new.training.schedule.kind} schedule now ends at step {end:,}; "
-        "to start another run from these weights with its own schedule, set 'init: RUN' in its "
-        "config"
-    )
+    if jump is not None:
+        before, after = jump
+        end = last_step(new.training, steps_per_epoch)
+        yield (
+            "warning",
+            f"the learning rate jumps from {before:.3g} at step {step:,} to {after:.3g} at step "
+            f"{step + 1:,} because the {new.training.schedule.kind} schedule now ends at step "
+            f"{end:,}; to start another run from these weights with its own schedule, set 'init: "
+            "RUN' in its config",
+        )
 
 
 def rate_jump(

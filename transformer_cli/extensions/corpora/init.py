@@ -112,6 +112,27 @@ class TextOptions(ExtraOptions):
         return languages
 
 
+@dataclass(frozen=True)
+class TokenizerOptions(ExtraOptions):
+    """Options of ``init``, from another extension, that set keys of ``tokenizer``."""
+
+    @property
+    def tokenizer_yaml(self) -> str:
+        """Lines to add to that section of a new config."""
+        raise NotImplementedError
+
+    def check(self, given: "InitOptions") -> None:
+        for name, _, value in self.given():
+            if (given.from_ or "").partition(":")[0] not in ("own", "opus"):
+                names = "works with --from own and opus only"
+                raise UsageError(f"--{name.rstrip('_')} {value}: {names}")
+
+
+def _tokenizer_yaml(given: "InitOptions") -> str:
+    options = (each for each in given.extras if isinstance(each, TokenizerOptions))
+    return "".join(each.tokenizer_yaml for each in options)
+
+
 def configure_own(given: "InitOptions", rest: str) -> "NewConfig":
     """Return a config for the user's own text files."""
     if rest:
@@ -127,7 +148,7 @@ def configure_own(given: "InitOptions", rest: str) -> "NewConfig":
         "test": text.pair("test", "test_"),
     }
     texts = {split: pair for split, pair in given_texts.items() if pair is not None}
-    return own_text.configure_own(languages, texts, given.directory, name)
+    return own_text.configure_own(languages, texts, given.directory, name, _tokenizer_yaml(given))
 
 
 def configure_opus(given: "InitOptions", rest: str) -> "NewConfig | None":
@@ -139,7 +160,8 @@ def configure_opus(given: "InitOptions", rest: str) -> "NewConfig | None":
     if not rest:
         _list_opus(*languages)
         return None
-    return own_text.configure_release(opus.find_release(rest, *languages), languages, name)
+    release = opus.find_release(rest, *languages)
+    return own_text.configure_release(release, languages, name, _tokenizer_yaml(given))
 
 
 def _list_opus(src_lang: str, tgt_lang: str) -> None:

@@ -72,6 +72,7 @@ def configure_own(
     texts: Mapping[str, ParallelFiles],
     directory: Path,
     name: str | None = None,
+    tokenizer: str = "",
 ) -> NewConfig:
     """Return the config for aligned text files, with paths relative to ``directory``.
 
@@ -85,7 +86,9 @@ def configure_own(
     sources = {split: _describe_source(directory, pair) for split, pair in texts.items()}
     missing = [] if "val" in texts else [name for name in ("val", "test") if name not in texts]
     held_out = _hold_out(texts["train"].src, counts["train"], missing)
-    filled = fill_template("Your own text", languages, counts["train"], sources, held_out)
+    filled = fill_template(
+        "Your own text", languages, counts["train"], sources, held_out, tokenizer
+    )
     return _name_config(name, "own", languages, filled)
 
 
@@ -102,7 +105,10 @@ def _name_config(name: str | None, kind: str, languages: tuple[str, str], text: 
 
 
 def configure_release(
-    release: "Release", languages: tuple[str, str], name: str | None = None
+    release: "Release",
+    languages: tuple[str, str],
+    name: str | None = None,
+    tokenizer: str = "",
 ) -> NewConfig:
     """Return the config for an OPUS corpus, with a model to suit the size that OPUS states.
 
@@ -115,7 +121,7 @@ def configure_release(
             f"start from another corpus, and add this one to its config as {source['train']}"
         )
     held_out = _hold_out(release.name, pairs, ["val", "test"])
-    filled = fill_template(f"{release.name} of OPUS", languages, pairs, source, held_out)
+    filled = fill_template(f"{release.name} of OPUS", languages, pairs, source, held_out, tokenizer)
     return _name_config(name, f"opus_{release.corpus.lower()}", languages, filled)
 
 

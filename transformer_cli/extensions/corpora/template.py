@@ -24,7 +24,7 @@ _MODEL = """
 tokenizer:
   kind: sentencepiece    # subwords, learned from the training text
   vocab_size: {vocab_size}
-
+{tokenizer}
 {about}model:
   d_model: {d_model}
   num_heads: {num_heads}
@@ -69,11 +69,13 @@ def fill_template(
     pairs: int,
     sources: Mapping[str, str],
     held_out: Mapping[str, int],
+    tokenizer: str = "",
 ) -> str:
     """Return the YAML config of an experiment whose training source has ``pairs`` pairs.
 
     ``sources`` has the YAML of the source for ``train``, and optionally ``val`` and ``test``.
-    ``held_out`` says how many pairs to draw from ``train`` for ``val`` and ``test``.
+    ``held_out`` says how many pairs to draw from ``train`` for ``val`` and ``test``. ``tokenizer``
+    is YAML to add to that section.
     """
     src_lang, tgt_lang = languages
     trained = pairs - sum(held_out.values())
@@ -87,7 +89,8 @@ def fill_template(
     if not test and "test" not in held_out:
         test = _NO_TEST
     vocab_size = str(size["vocab_size"]).format(max(500, trained // 500 * 100))
-    return f"{head}{val}{split}{test}{_MODEL.format(**{**size, 'vocab_size': vocab_size})}"
+    rest = _MODEL.format(**{**size, "vocab_size": vocab_size, "tokenizer": tokenizer})
+    return f"{head}{val}{split}{test}{rest}"
 
 
 def quote_path(path: Path) -> str:

@@ -3,7 +3,7 @@
 # make setup: the environment with all extras and tools; make demo installs the package alone.
 # make test-shuffled: as test, files and tests in a random order; SEED=… repeats one.
 # make docs: the documents as a site with search, in .site.
-# make pictures: README's recording and charts, from a real run and docs/benchmarks.md; two minutes.
+# make pictures: README's recording and the charts of the documents, from a real run and their tables; two minutes.
 # make bench: how fast we are beside other programs, into .bench; an hour, alone on the machine.
 # make best: our best models of Multi30k, both ways; about 2½ hours on 2 CPU cores that
 # multiply in bfloat16. Run it again to resume.
@@ -79,6 +79,7 @@ docs: setup
 
 pictures: setup
 	$(BIN)/python -m docs.charts
+	$(BIN)/python -m docs.reliability_diagram
 	$(BIN)/python -m docs.recording
 
 lint: setup

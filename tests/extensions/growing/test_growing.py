@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from cli.process import assert_refused, run
 
+from transformer_cli import Translation, Translator
 from transformer_cli.config.yaml import load_config
 from transformer_cli.extensions.growing.corrections import Corrections, find_faults
 from transformer_cli.extensions.growing.growth import Growth, next_run
@@ -148,6 +149,11 @@ def test_a_few_corrections_are_recalled_and_change_nothing_else(
         assert (after[0], after[-1]) == ("the other", "the one")
         if not search:
             assert after[1:-1] == before[1:-1]
+    translator = Translator.load(tmp_path / "run+1")
+    assert translator.translate([first, second], beam_size=2) == ["the one", "the other"]
+    assert translator.translate_n_best([second], 2) == [[Translation("the other")]]
+    (begun,) = translator.translate([second], prefixes=["1 1"])
+    assert begun.startswith("1 1")
 
     prefixes = tmp_path / "prefixes.txt"
     prefixes.write_text("1 1\n" * 40)

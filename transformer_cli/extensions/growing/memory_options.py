@@ -9,6 +9,7 @@ class MemoryOptions(ExtraOptions):
     """No options: a line that was corrected is translated as corrected."""
 
     def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
+        """Return a translator that recalls the corrections of the run ``given.run``, if any."""
         if (path := given.run / "corrections.tsv").is_file():
             from transformer_cli.extensions.growing.memory import remember
 

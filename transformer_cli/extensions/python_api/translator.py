@@ -11,9 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from numbers import Integral, Real
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, get_args
 from weakref import WeakSet
 
+from transformer_cli.base import registry
 from transformer_cli.base.errors import (
     CheckpointError,
     InputError,
@@ -279,7 +281,11 @@ class Translator:
                 raise CheckpointError(
                     f"{self._checkpoint}: its weights have changed; load the model again"
                 )
-            self._loaded[engine], self._weights = loaded, loaded.checkpoint
+            self._weights = loaded.checkpoint
+            for entry in registry.entries("translate options").values():
+                if entry.facts.get("acts_in_python"):
+                    loaded = entry.load()().prepare(loaded, SimpleNamespace(run=self._run.path))
+            self._loaded[engine] = loaded
         return self._loaded[engine]
 
     def _leave_to_parent(self) -> None:

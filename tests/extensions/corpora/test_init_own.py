@@ -78,6 +78,26 @@ def test_no_side_of_what_is_held_out_is_trained_on(tmp_path: Path) -> None:
         assert train[number].isdisjoint(val[number] | test[number])
 
 
+def test_files_with_both_sides_need_no_conversion(here: Path) -> None:
+    (here / "a.tsv").write_text("".join(f"links {n}\trechts {n}\n" for n in range(40)))
+    units = "".join(
+        f'<tu><tuv xml:lang="de-AT"><seg>a {n}</seg></tuv>'
+        f'<tuv xml:lang="en"><seg>b {n}</seg></tuv></tu>'
+        for n in range(60)
+    )
+    (here / "b.tmx").write_text(f'<tmx version="1.4"><header/><body>{units}</body></tmx>')
+    both = ("--from", "own", "--pairs", "a.tsv", "--pairs", "b.tmx")
+    finished = run("init", *both, "--src-lang", "de", "--tgt-lang", "en", cwd=here)
+    assert finished.code == 0, finished.err
+    text = (here / "configs" / "own_de_en.yaml").read_text()
+    assert "de to en: 100 pairs." in text
+    assert '- {tsv: "a.tsv", src_column: 1, tgt_column: 2}\n    - {tmx: "b.tmx"}\n' in text
+    data = load_config(here / "configs" / "own_de_en.yaml").data
+    assert isinstance(data, CorpusData)
+    assert data.split is not None
+    assert data.split.val == 5
+
+
 def test_named_splits_stay_where_they_are(here: Path) -> None:
     odd = "it's a {, }: #.txt"
     (here / "a.en").rename(here / odd)
@@ -140,11 +160,14 @@ def test_test_text_alone_leaves_validation_to_be_held_out(here: Path) -> None:
     ("arguments", "code", "fragments"),
     [
         (("--from", "own"), 2, ("--src: is missing", "both sides")),
-        ((*OWN[:4],), 2, ("--tgt: is missing",)),
+        ((*OWN[:4],), 2, ("--tgt: is missing", "or a file that has both, e.g. --pairs a.tmx")),
+        ((*OWN, "--pairs", "a.tsv"), 2, ("--pairs: has both sides; leave out --src and --tgt",)),
+        (("--from", "own", "--pairs", "a.tmx"), 2, ("--src-lang: is missing",)),
+        (("--from", "toy", "--pairs", "a.tmx"), 2, ("--pairs: works with --from own only",)),
         ((*OWN, "--val-src", "a.de"), 2, ("--val-tgt: is missing", "validation text")),
         ((*OWN[:2], "--src", "a.de", "--tgt", "b.en"), 2, ("b.en: there is no such file",)),
         ((*OWN[:2], "--src", "a.de", "--tgt", "short.en"), 1, ("500 lines but short.en has 3",)),
-        ((*OWN[:2], "--src", "short.en", "--tgt", "short.de"), 1, ("3 lines, too few",)),
+        ((*OWN[:2], "--src", "short.en", "--tgt", "short.de"), 1, ("3 pairs, too few",)),
         ((*OWN[:2], "--src", "a.de", "--tgt", "b.de"), 2, ("b.de: there is no such file",)),
         ((*OWN[:2], "--src", "a.de", "--tgt", "a.de"), 1, ("a.de: is given for both sides",)),
         ((*OWN[:2], "--src", "short.1", "--tgt", "short.2"), 2, ("--src-lang: is missing",)),

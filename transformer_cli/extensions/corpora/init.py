@@ -38,6 +38,15 @@ class TextOptions(ExtraOptions):
     tgt: Annotated[
         Path | None, option("FILE", "With --from own: target side of the training text.")
     ] = None
+    pairs: Annotated[
+        list[Path] | None,
+        option(
+            "FILE",
+            "With --from own, instead of --src and --tgt: training text with both sides (TMX, PO "
+            "or TSV); repeatable.",
+            "--pairs",
+        ),
+    ] = None
     val_src: Annotated[
         Path | None,
         option(
@@ -91,6 +100,7 @@ class TextOptions(ExtraOptions):
             raise UsageError(
                 f"{names[0 if src is None else 1]}: is missing; name both sides of the {split} "
                 f"text, e.g. {names[0]} a.de {names[1]} a.en"
+                + ("" if prefix else ", or a file that has both, e.g. --pairs a.tmx")
             )
         pair = corpus.ParallelFiles(src, tgt)
         own_text.check_files(pair)
@@ -138,17 +148,24 @@ def configure_own(given: "InitOptions", rest: str) -> "NewConfig":
     if rest:
         raise UsageError(f"--from own:{rest}: own takes no name; use --from own")
     text = given.extra(TextOptions)
-    name = text.config_name
-    train = text.pair("training")
-    assert train is not None
-    languages = text.languages(own_text.guess_languages(train.src, train.tgt))
-    given_texts = {
-        "train": train,
-        "val": text.pair("validation", "val_"),
-        "test": text.pair("test", "test_"),
-    }
-    texts = {split: pair for split, pair in given_texts.items() if pair is not None}
-    return own_text.configure_own(languages, texts, given.directory, name, _tokenizer_yaml(given))
+    train = own_text.Text(given.directory)
+    if not text.pairs:
+        files = text.pair("training")
+        assert files is not None
+        languages = text.languages(own_text.guess_languages(*files.paths))
+        train.add_files(files)
+    elif text.src or text.tgt:
+        raise UsageError("--pairs: has both sides; leave out --src and --tgt")
+    else:
+        languages = text.languages()
+        for path in text.pairs:
+            train.add_file(path, languages)
+    texts = {"train": train}
+    for split, about in (("val", "validation"), ("test", "test")):
+        if files := text.pair(about, f"{split}_"):
+            texts[split] = own_text.Text(given.directory)
+            texts[split].add_files(files)
+    return own_text.configure_own(languages, texts, text.config_name, _tokenizer_yaml(given))
 
 
 def configure_opus(given: "InitOptions", rest: str) -> "NewConfig | None":

@@ -2,17 +2,20 @@
 
 import os.path
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transformer_cli.base import registry
 from transformer_cli.base.errors import CorpusError, UsageError
 from transformer_cli.base.files import is_same_file
+from transformer_cli.base.messages import show_progress
 from transformer_cli.base.text_files import is_compressed, open_text
 from transformer_cli.cli.init import NewConfig
 from transformer_cli.config.languages import normalize_language
 from transformer_cli.data.corpus import ParallelFiles
+from transformer_cli.extensions.corpora.opening import open_source, source_of_file
 from transformer_cli.extensions.corpora.template import fill_template, quote_path
 from transformer_cli.extensions.revision.foreign_scripts import scripts_of
 
@@ -67,34 +70,53 @@ def _guess_language(ending: str) -> str:
     return (normalize_language(ending) or "") if is_likely else ""
 
 
+@dataclass
+class Text:
+    """The text of a split: its number of pairs, and the YAML of its sources.
+
+    Paths are relative to ``directory``. The methods raise CorpusError if a file cannot be read.
+    """
+
+    directory: Path
+    pairs: int = 0
+    sources: list[str] = field(default_factory=list)
+    name: str = ""
+
+    def add_files(self, files: ParallelFiles) -> None:
+        """Add two aligned files."""
+        src, tgt = (quote_path(_seen_from(self.directory, path)) for path in files.paths)
+        self._add(files.pairs(), files.src, f"{{src: {src}, tgt: {tgt}}}")
+
+    def add_file(self, path: Path, languages: tuple[str, str]) -> None:
+        """Add a file with both sides; raise UsageError if its format is unknown."""
+        source = source_of_file(path)
+        columns = ", src_column: 1, tgt_column: 2" if source.format == "tsv" else ""
+        read = show_progress(open_source(source, *languages).pairs(), source.name, " pairs")
+        own = quote_path(_seen_from(self.directory, path))
+        self._add(read, path, f"{{{source.format}: {own}{columns}}}")
+
+    def _add(self, pairs: Iterable[object], path: Path, yaml: str) -> None:
+        self.pairs += sum(1 for _ in pairs)
+        self.sources.append(yaml)
+        self.name = self.name or str(path)
+
+
 def configure_own(
-    languages: tuple[str, str],
-    texts: Mapping[str, ParallelFiles],
-    directory: Path,
-    name: str | None = None,
-    tokenizer: str = "",
+    languages: tuple[str, str], texts: Mapping[str, Text], name: str | None, tokenizer: str
 ) -> NewConfig:
-    """Return the config for aligned text files, with paths relative to ``directory``.
+    """Return the config for the user's own text.
 
     ``texts`` has 'train', and may have 'val' and 'test'. Without 'val', the missing splits are
     held out from 'train'. The default for ``name`` is 'own' and the languages, e.g. 'own_de_en'.
 
-    Raise CorpusError if a file cannot be read, or has too few lines.
+    Raise CorpusError if the text is too short.
     """
-    splits = [split for split in ("val", "test", "train") if split in texts]
-    counts = {split: sum(1 for _ in texts[split].pairs()) for split in splits}
-    sources = {split: _describe_source(directory, pair) for split, pair in texts.items()}
+    sources = {split: "\n    - ".join(text.sources) for split, text in texts.items()}
     missing = [] if "val" in texts else [name for name in ("val", "test") if name not in texts]
-    held_out = _hold_out(texts["train"].src, counts["train"], missing)
-    filled = fill_template(
-        "Your own text", languages, counts["train"], sources, held_out, tokenizer
-    )
+    pairs = texts["train"].pairs
+    held_out = _hold_out(texts["train"].name, pairs, missing)
+    filled = fill_template("Your own text", languages, pairs, sources, held_out, tokenizer)
     return _name_config(name, "own", languages, filled)
-
-
-def _describe_source(directory: Path, pair: ParallelFiles) -> str:
-    src, tgt = (quote_path(_seen_from(directory, path)) for path in pair.paths)
-    return f"{{src: {src}, tgt: {tgt}}}"
 
 
 def _name_config(name: str | None, kind: str, languages: tuple[str, str], text: str) -> NewConfig:
@@ -125,11 +147,11 @@ def configure_release(
     return _name_config(name, f"opus_{release.corpus.lower()}", languages, filled)
 
 
-def _hold_out(where: Path | str, pairs: int, splits: list[str]) -> dict[str, int]:
+def _hold_out(where: str, pairs: int, splits: list[str]) -> dict[str, int]:
     """Return how many pairs to hold out for each split."""
     if splits and pairs < _SHARE_HELD_OUT:
         raise CorpusError(
-            f"{where}: has {pairs} lines, too few to hold some out for validation; use --from own "
+            f"{where}: has {pairs} pairs, too few to hold some out for validation; use --from own "
             "and give your own validation text with --val-src and --val-tgt"
         )
     return dict.fromkeys(splits, min(_MAX_HELD_OUT, pairs // _SHARE_HELD_OUT))

@@ -122,7 +122,6 @@ def test_wrong_options_are_refused(own_run: Path, tmp_path: Path) -> None:
         (("--from", own_run, "--add", few, "--run-dir", own_run), "is the run to start from"),
         (("--from", own_run, "--add", few, "--run-dir", few), "is a file; choose another"),
         (("--from", own_run, "--add", "x.csv"), "columns are separated by tabs, so save it as TSV"),
-        (("--from", own_run, "--add", few, "--set", "training.epoch=3"), "training.epoch"),
     ):
         assert_refused(run("train", *arguments), 2, said)
     names = sorted(path.name for path in own_run.parent.iterdir())

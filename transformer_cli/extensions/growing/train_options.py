@@ -11,7 +11,6 @@ from transformer_cli.base.packages import lazy_imports
 from transformer_cli.base.ranks import find_ranks
 from transformer_cli.cli.declaring import flag, option
 from transformer_cli.cli.options import TrainExtra, TrainOptions
-from transformer_cli.config.yaml import load_config
 
 with lazy_imports():
     from transformer_cli.extensions.growing import growth as growths, judging
@@ -87,7 +86,6 @@ class GrowingOptions(TrainExtra):
         for message in growth.corrections.describe_faults():
             log(message)
         growth.check_new()
-        load_config(old.config, given.set_ or [])  # finds mistakes before anything is written
         if given.dry_run:
             return _describe_plan(growth)
         is_accepted, verdict = judging.read_verdict(growth)

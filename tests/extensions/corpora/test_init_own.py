@@ -86,7 +86,7 @@ def test_files_with_both_sides_need_no_conversion(here: Path) -> None:
         for n in range(60)
     )
     (here / "b.tmx").write_text(f'<tmx version="1.4"><header/><body>{units}</body></tmx>')
-    both = ("--from", "own", "--pairs", "a.tsv", "--pairs", "b.tmx")
+    both = ("--from", "own", "--bitext", "a.tsv", "--bitext", "b.tmx")
     finished = run("init", *both, "--src-lang", "de", "--tgt-lang", "en", cwd=here)
     assert finished.code == 0, finished.err
     text = (here / "configs" / "own_de_en.yaml").read_text()
@@ -160,10 +160,10 @@ def test_test_text_alone_leaves_validation_to_be_held_out(here: Path) -> None:
     ("arguments", "code", "fragments"),
     [
         (("--from", "own"), 2, ("--src: is missing", "both sides")),
-        ((*OWN[:4],), 2, ("--tgt: is missing", "or a file that has both, e.g. --pairs a.tmx")),
-        ((*OWN, "--pairs", "a.tsv"), 2, ("--pairs: has both sides; leave out --src and --tgt",)),
-        (("--from", "own", "--pairs", "a.tmx"), 2, ("--src-lang: is missing",)),
-        (("--from", "toy", "--pairs", "a.tmx"), 2, ("--pairs: works with --from own only",)),
+        ((*OWN[:4],), 2, ("--tgt: is missing", "or a file that has both, e.g. --bitext a.tmx")),
+        ((*OWN, "--bitext", "a.tsv"), 2, ("--bitext: has both sides; leave out --src and --tgt",)),
+        (("--from", "own", "--bitext", "a.tmx"), 2, ("--src-lang: is missing",)),
+        (("--from", "toy", "--bitext", "a.tmx"), 2, ("--bitext: works with --from own only",)),
         ((*OWN, "--val-src", "a.de"), 2, ("--val-tgt: is missing", "validation text")),
         ((*OWN[:2], "--src", "a.de", "--tgt", "b.en"), 2, ("b.en: there is no such file",)),
         ((*OWN[:2], "--src", "a.de", "--tgt", "short.en"), 1, ("500 lines but short.en has 3",)),

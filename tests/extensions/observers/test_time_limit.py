@@ -34,7 +34,7 @@ def stop_in_step_12() -> None:
     signal_at("transformer_cli.training.trainer:Trainer", "_update", 12)
 
 
-def no_measuring() -> None:
+def no_measuring(rank: int = 0) -> None:
     del module.forecast_training
 
 
@@ -71,6 +71,15 @@ def test_the_schedule_ends_with_the_time_and_a_resumed_run_keeps_that(
     assert "nothing left to train: 18 steps are done" in again.err
 
 
+def test_a_damaged_checkpoint_changes_no_plan(training: Training, tmp_path: Path) -> None:
+    assert limited(training, tmp_path, 3, partial(expect, 600)).code == 0
+    (tmp_path / "checkpoints" / "step-00000018" / "state.json").write_text("{")
+    again = limited(training, tmp_path, 3, no_measuring)
+    assert again.code == 0, again.err
+    assert max_steps(tmp_path) == 18
+    assert "trained 18 steps" in again.out
+
+
 def test_a_longer_limit_adds_steps(training: Training, tmp_path: Path) -> None:
     assert limited(training, tmp_path, 1, partial(expect, 600)).code == 0
     assert max_steps(tmp_path) == 6
@@ -80,7 +89,15 @@ def test_a_longer_limit_adds_steps(training: Training, tmp_path: Path) -> None:
     assert 6 < max_steps(tmp_path) <= 18
 
 
-def test_more_epochs_are_measured_anew(training: Training, tmp_path: Path) -> None:
+def test_a_shorter_limit_ends_a_run_that_has_used_it_up(training: Training, tmp_path: Path) -> None:
+    assert limited(training, tmp_path, 1, partial(expect, 600)).code == 0
+    ended = limited(training, tmp_path, 1e-4, no_measuring)
+    assert ended.code == 0, ended.err
+    assert "0.0001 min: used up; raise training.max_minutes to go on" in ended.err
+    assert "nothing left to train: 6 steps are done" in ended.err
+
+
+def test_more_epochs_are_measured_again(training: Training, tmp_path: Path) -> None:
     assert limited(training, tmp_path, 60, partial(expect, 60)).code == 0
     assert max_steps(tmp_path) == 60
     more = ("--set", "training.epochs=13")
@@ -95,17 +112,18 @@ def test_the_last_validation_is_within_the_limit(training: Training, tmp_path: P
 
 def test_epochs_and_max_steps_still_end_training(training: Training, tmp_path: Path) -> None:
     ended = limited(training, tmp_path / "all", 60, partial(expect, 60))
-    assert "60 min: 60 steps, all of training.epochs 12, should fit" in ended.err
-    most = ("--set", "training.max_steps=4")
-    ended = limited(training, tmp_path / "few", 60, partial(expect, 60), *most)
-    assert ended.code == 0
-    assert max_steps(tmp_path / "few") == 4
+    assert "60 min: all 60 steps should fit" in ended.err
+    few = tmp_path / "few"
+    for most in (4, 6):
+        given = ("--set", f"training.max_steps={most}")
+        assert limited(training, few, 60, partial(expect, 60), *given).code == 0
+        assert max_steps(few) == most
 
 
 def test_a_limit_within_the_warmup_is_pointed_out(training: Training, tmp_path: Path) -> None:
     path = tmp_path / "run"
     dry = limited(training, path, 1.5, partial(expect, 600), "--dry-run")
-    assert "1.5 min: 9 steps, 1.8 of 12 epochs; the learning rate rises in the first 10" in dry.out
+    assert "1.5 min: 9 of 60 steps fit (1.8 epochs); the learning rate rises in the fir" in dry.out
     assert not path.exists()
 
 
@@ -117,6 +135,7 @@ def test_without_a_measurement_there_is_an_error(training: Training, tmp_path: P
 @pytest.mark.posix
 def test_all_processes_make_as_many_steps(training: Training, tmp_path: Path) -> None:
     limit = ("--set", "training.max_minutes=3", "--run-dir", tmp_path)
-    ended = run_ranks(2, "train", training.config, *limit, before=expect_by_rank)
-    assert [each.code for each in ended] == [0, 0], [each.err for each in ended]
+    for before in (expect_by_rank, no_measuring):
+        ended = run_ranks(2, "train", training.config, *limit, before=before)
+        assert [each.code for each in ended] == [0, 0], [each.err for each in ended]
     assert max_steps(tmp_path) == 10

@@ -38,13 +38,13 @@ class TextOptions(ExtraOptions):
     tgt: Annotated[
         Path | None, option("FILE", "With --from own: target side of the training text.")
     ] = None
-    pairs: Annotated[
+    bitext: Annotated[
         list[Path] | None,
         option(
             "FILE",
             "With --from own, instead of --src and --tgt: training text with both sides (TMX, PO "
             "or TSV); repeatable.",
-            "--pairs",
+            "--bitext",
         ),
     ] = None
     val_src: Annotated[
@@ -100,7 +100,7 @@ class TextOptions(ExtraOptions):
             raise UsageError(
                 f"{names[0 if src is None else 1]}: is missing; name both sides of the {split} "
                 f"text, e.g. {names[0]} a.de {names[1]} a.en"
-                + ("" if prefix else ", or a file that has both, e.g. --pairs a.tmx")
+                + ("" if prefix else ", or a file that has both, e.g. --bitext a.tmx")
             )
         pair = corpus.ParallelFiles(src, tgt)
         own_text.check_files(pair)
@@ -149,16 +149,16 @@ def configure_own(given: "InitOptions", rest: str) -> "NewConfig":
         raise UsageError(f"--from own:{rest}: own takes no name; use --from own")
     text = given.extra(TextOptions)
     train = own_text.Text(given.directory)
-    if not text.pairs:
+    if not text.bitext:
         files = text.pair("training")
         assert files is not None
         languages = text.languages(own_text.guess_languages(*files.paths))
         train.add_files(files)
     elif text.src or text.tgt:
-        raise UsageError("--pairs: has both sides; leave out --src and --tgt")
+        raise UsageError("--bitext: has both sides; leave out --src and --tgt")
     else:
         languages = text.languages()
-        for path in text.pairs:
+        for path in dict.fromkeys(text.bitext):
             train.add_file(path, languages)
     texts = {"train": train}
     for split, about in (("val", "validation"), ("test", "test")):

@@ -98,7 +98,7 @@ class Text:
     def _add(self, pairs: Iterable[object], path: Path, yaml: str) -> None:
         self.pairs += sum(1 for _ in pairs)
         self.sources.append(yaml)
-        self.name = self.name or str(path)
+        self.name = f"{self.name}{', ' * bool(self.name)}{path}"
 
 
 def configure_own(

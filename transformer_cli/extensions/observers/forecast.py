@@ -56,10 +56,14 @@ class Forecast:
     """The expected seconds on an idle machine; equals ``seconds`` if the machine is idle now."""
     memory: int  # bytes: peak of the tensors on a GPU, else of the process
     validation: float = 0.0  # seconds that one validation takes
+    validations: int = 0  # how many of them the seconds include
 
-    def scaled(self, share: float) -> "Forecast":
-        """Return the forecast for a share of the steps."""
-        return replace(self, seconds=self.seconds * share, idle_seconds=self.idle_seconds * share)
+    def scaled(self, share: float, validations: int) -> "Forecast":
+        """Return the forecast for a share of the steps and a number of validations."""
+        steps = self.seconds - self.validations * self.validation
+        seconds = share * steps + validations * self.validation
+        idle = self.idle_seconds * seconds / self.seconds
+        return replace(self, seconds=seconds, idle_seconds=idle, validations=validations)
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,8 @@ def forecast_rows(planned: PlannedTraining, known: "Forecast | None" = None) -> 
         return
     assert isinstance(planned.validator, Validator)
     if expected := known or forecast_training(planned.trainer, planned.validator):
-        yield "forecast", describe_forecast(expected)
+        has_limit = getattr(planned.request.config.training, "max_minutes", None) is not None
+        yield "forecast", describe_forecast(expected, has_limit)
 
 
 def forecast_training(trainer: Trainer, validator: Validator) -> Forecast | None:
@@ -165,11 +170,11 @@ def _forecast(
     tokens_per_step = sample.padded_tokens / (trainer.ranks.size * trainer.steps_per_epoch)
     steps_left = trainer.total_steps - trainer.step
     at_this_load = steps_left * (overhead_per_step + tokens_per_step * per_token)
-    validation = time_validation()
-    at_this_load += count_validations(trainer) * validation
+    validation, validations = time_validation(), count_validations(trainer)
+    at_this_load += validations * validation
     cpu_share = sum(times.cpu for _, times in measured) / seconds
     alone = at_this_load * (cpu_share if cpu_share < _LOADED else 1.0)
-    return Forecast(at_this_load, alone, memory, validation)
+    return Forecast(at_this_load, alone, memory, validation, validations)
 
 
 def count_validations(trainer: Trainer) -> int:
@@ -241,14 +246,14 @@ def trial_fits(trainer: Trainer, config: Config) -> bool:
     return sharing * FLOAT * (held + sum(numbers)) <= memory_of(trainer.device)
 
 
-def describe_forecast(expected: Forecast) -> str:
-    """Describe a forecast in words."""
+def describe_forecast(expected: Forecast, has_limit: bool = False) -> str:
+    """Describe a forecast in words, with advice if it is long and training has no time limit."""
     seconds = duration(expected.seconds)
     if expected.idle_seconds < expected.seconds:
         seconds = (
             f"{duration(expected.idle_seconds)} on an idle machine, {seconds} at the present load"
         )
-    is_long = expected.seconds > _LONG
+    is_long = expected.seconds > _LONG and not has_limit
     return (
         f"about {seconds} with validations, and at least {size(expected.memory)} of "
         f"memory{'; training.max_minutes shortens it' * is_long}"

@@ -7,5 +7,5 @@ provides: dict[str, dict[str, dict[str, object]]] = {
         "preview": {"load": "preview:Preview"},
     },
     "training settings": {"max_minutes": {"load": "settings:TimeSettings"}},
-    "run file": {"tensorboard": {}},
+    "run file": {"tensorboard": {}, "time_limit.json": {}},
 }

@@ -12,7 +12,7 @@ class TimeSettings(Section):
 
     max_minutes: Annotated[float, Field(gt=0.0, le=1e6)] | None = setting(
         None,
-        "time for training and validations, in minutes; before the first step, the number of steps "
-        "that fit is measured and recorded as max_steps, so that schedule and resumed runs keep it",
+        "time for training and validations, in minutes; the number of steps that fit is measured "
+        "before training, and recorded as max_steps, so that the schedule ends with them",
         may_change=True,
     )

@@ -20,11 +20,13 @@ Points = list[tuple[int, int]]
 
 _STYLE = """\
 text { font: 13px system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; fill: #1f2328 }
-line { stroke: #afb8c1 }
+line { stroke: #d0d7de }
+.exact { stroke: #57606a; stroke-dasharray: 4 }
 polyline { fill: none; stroke-width: 2 }
 @media (prefers-color-scheme: dark) {
   text { fill: #e6edf3 }
-  line { stroke: #484f58 }
+  line { stroke: #30363d }
+  .exact { stroke: #8b949e }
 }
 """
 _COLORS = ("#0969da", "#bf8700", "#1a7f37", "#cf222e")
@@ -53,7 +55,7 @@ def _read_point(cell: str) -> tuple[int, int]:
 def draw(curves: Mapping[str, Points]) -> str:
     """Return the curves as an SVG, with the diagonal that exact estimates would follow."""
     width, height = LEFT + SIDE + LEGEND, TOP + SIDE + 48
-    parts = [_segment((0, 0), (100, 100), ' stroke-dasharray="4"')]
+    parts = [_segment((0, 0), (100, 100), ' class="exact"')]
     for share in range(0, 101, 25):
         x, y = _place((share, share))
         parts += [_segment((share, 0), (share, 100)), _segment((0, share), (100, share))]

@@ -85,7 +85,7 @@ class Observer:
         """
 
     def adapt(self, planned: "PlannedTraining") -> TrainingConfig:
-        """Return the settings to train with, of which only ``max_steps`` may be changed."""
+        """Return the settings, perhaps with another ``max_steps``; the same on all ranks."""
         return planned.request.config.training
 
     def rows(self, planned: "PlannedTraining") -> "Iterable[Row]":

@@ -1,4 +1,4 @@
-"""Lost terms are put into the translations of models that have not learned to use terms."""
+"""Lost terms are put into translations."""
 
 import json
 import re

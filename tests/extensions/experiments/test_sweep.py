@@ -193,6 +193,16 @@ def test_other_settings_are_refused(swept: Swept, tmp_path: Path) -> None:
     assert (dry.code, dry.err) == (2, refused.err)
 
 
+def test_trainings_of_a_sweep_have_no_time_limit(tmp_path: Path) -> None:
+    _write(tmp_path, SMALL.text)
+    with (tmp_path / "tiny.yaml").open("a") as file:
+        file.write("  max_minutes: 3\n")
+    for dry in ((), ("--dry-run",)):
+        refused = process.run("sweep", "grid.yaml", *dry, cwd=tmp_path)
+        process.assert_refused(refused, 2, "training.max_minutes: runs would differ in their num")
+    assert not (tmp_path / "sweeps").exists()
+
+
 @pytest.mark.long
 def test_points_with_other_test_text_are_not_compared(
     tmp_path: Path,

@@ -8,7 +8,7 @@ from transformer_cli.extensions.corpora.init import TokenizerOptions
 
 _PROTECT = """\
   # Placeholders become one token each, so that translations keep them. Models with protect cannot
-  # be exported with --format transformers; other exports need this program to encode text.
+  # be exported with --format transformers; other exports need transformer-cli to encode text.
   protect: [printf, braces, tags, urls]
 """
 

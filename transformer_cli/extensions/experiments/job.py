@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from transformer_cli.base import files, writing
 from transformer_cli.base.artifact import Artifact, FileRecord, Record, sum_json, write_record
-from transformer_cli.base.errors import TransformerCliError, UsageError
+from transformer_cli.base.errors import ConfigError, TransformerCliError, UsageError
 from transformer_cli.base.packages import __version__
 from transformer_cli.base.text_files import write_text
 from transformer_cli.config.schema import Config
@@ -43,6 +43,12 @@ class Job:
     """Removes outputs made from other inputs, or moves them and returns their new path."""
     config: Config | None = None  # the settings, if it is a training
     run: RunDirectory | None = None  # the run, if it is a training
+
+    def __post_init__(self) -> None:
+        """Raise ConfigError if the length of a training would depend on the machine's load."""
+        if self.config and getattr(self.config.training, "max_minutes", None) is not None:
+            problem = "runs would differ in their numbers of steps; set training.max_steps instead"
+            raise ConfigError(f"training.max_minutes: {problem}")
 
 
 def is_trained(run: RunDirectory, config: Config) -> bool:

@@ -148,3 +148,14 @@ def test_risky_segments_of_a_document_are_not_filled(toy_run: Path, tmp_path: Pa
         assert ("left to a person" in done.err + done.out) != is_filled
         assert ('msgstr ""' not in filled.read_text().split("Quatsch")[1]) == is_filled
         assert "estimated probability that a translation is good" in page.read_text()
+
+
+def test_risky_segments_with_tags_stay_as_they_are(toy_run: Path, tmp_path: Path) -> None:
+    assert run("evaluate", toy_run, "--calibrate", cwd=TOY).code == 0
+    page, filled = tmp_path / "page.html", tmp_path / "filled.html"
+    page.write_text("<p>Ein <b>Hund</b> schläft am Strand, <code>%s</code>.</p>\n")
+    done = run("translate", toy_run, "-i", page, "-o", filled, "--max-risk", "0%")
+    assert done.code == 0, done.err
+    assert "not filled: 1; first:" in done.err
+    assert done.err.rstrip().endswith("left to a person")
+    assert filled.read_text() == page.read_text()

@@ -195,6 +195,20 @@ def test_a_segment_of_a_document_may_have_a_correction_of_several_sentences(
     assert written[1].endswith(" Three.")
 
 
+def test_corrections_of_segments_with_tags_have_the_tags(own_run: Path, tmp_path: Path) -> None:
+    pairs = (("ein <b>Hund</b> da", "a <b>dog</b> there"), ("eine <i>Katze</i>", "a cat"))
+    text = "".join(f"{src}\t{tgt}\n" for src, tgt in pairs)
+    (own_run / "corrections.tsv").write_text(text)
+    page, filled = tmp_path / "page.html", tmp_path / "filled.html"
+    page.write_text("".join(f"<p>{src}</p>\n" for src, _ in pairs))
+    done = run("translate", own_run, "-i", page, "-o", filled)
+    assert done.code == 0, done.err
+    first, second = filled.read_text().splitlines()
+    assert first == "<p>a <b>dog</b> there</p>"
+    assert "cat" not in second  # its tags would be lost
+    assert "<i>" in second
+
+
 @pytest.mark.long
 def test_a_run_grows_or_is_left_as_it_is(own_run: Path, tmp_path: Path) -> None:
     def files() -> dict[Path, bytes]:

@@ -204,6 +204,12 @@ def _translate_cores(
     for place, core in cores.items():
         if not (core.has_words or how.translates_numbers):
             done[place] = JoinedTranslation(core.segment.text)
+    # A correction has its own tags.
+    tagged = {p: core.segment for p, core in cores.items() if core.segment.tags and p not in done}
+    corrected = [p for p, segment in tagged.items() if how.is_corrected(segment.text)]
+    found = translate_texts([tagged[place].text for place in corrected], how, False)
+    pairs = zip(corrected, found, strict=True)
+    done |= {place: one for place, one in pairs if are_tags_kept(tagged[place], one.text)}
     whole = [p for p, core in cores.items() if p not in done and core.can_stay_whole(how)]
     aligned = how.aligns_all and how.can_align
     translated = translate_texts([cores[place].marked for place in whole], how, aligned)
@@ -218,6 +224,9 @@ def _translate_cores(
         texts = [one.text for one in plain]
         translated = translate_texts(texts, how, True, how.placeholders)
         for place, one, joined in zip(rest, plain, translated, strict=True):
+            if not joined.text:  # tags alone would look like a translation
+                done[place] = joined
+                continue
             placed = place_tags(one, joined.src_words, joined.text, joined.tgt_words, joined.links)
             is_aligned = bool(cores[place].segment.tags)
             done[place] = replace(joined, text=placed, is_aligned=is_aligned)

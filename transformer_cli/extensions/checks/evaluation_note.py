@@ -53,15 +53,11 @@ class SeenNotes(Notes):
         none = f"the model has seen none of the {sentences:,} pairs in training"
         yield from seen_pairs.describe_seen(seen, sentences, "the model") or [none]
         if (rest := seen["rest"]) is not None:
-            yield f"of the other {rest['sentences']:,}: {_format_scores(rest)}"
-
-
-def _format_scores(some: Mapping[str, Any]) -> str:
-    """Format scores on one line."""
-    return ", ".join(
-        f"{METRICS[name].short or METRICS[name].label} {format_score(score)}"
-        for name, score in some["scores"].items()
-    )
+            shown = ", ".join(
+                f"{METRICS[name].short or METRICS[name].label} {format_score(score)}"
+                for name, score in rest["scores"].items()
+            )
+            yield f"of the other {rest['sentences']:,}: {shown}"
 
 
 def format_score(score: Mapping[str, Any]) -> str:

@@ -103,24 +103,18 @@ def check_corpus(config: Config) -> CorpusReport:
             kind.prepare(Preparation(place, False, lambda: None, lambda _: None))
         training = open_training_text(data, place).parts
         scored = dict(_open_scored(data, place, report.unavailable))
+        extras = [SuspectOptions(True)]
         audit = TextAudit(
-            data,
-            place,
-            training,
-            extras=[SuspectOptions(True)],
-            is_begun=False,
-            most_pairs=sys.maxsize,
+            data, place, training, extras=extras, is_begun=False, most_pairs=sys.maxsize
         )
         audit.expect(scored)
-        trained: list[SplitCheck] = []
-        blocks: list[list[BlockStats]] = []
-        for name, source in training.items():
-            trained.append(SplitCheck(name, source, config, ()))
-            blocks.append(trained[-1].read())
+        trained = [SplitCheck(name, source, config, ()) for name, source in training.items()]
+        blocks = [split.read() for split in trained]
         checks = list(trained)
         for name, source in scored.items():
             checks.append(SplitCheck(name, source, config, trained))
-            audit.conclude_scored(name, TextStats.of([checks[-1].read()], None).text_sha256)
+            stats = TextStats.of([checks[-1].read()], None)
+            audit.conclude_scored(name, source, stats.text_sha256)
         audit.conclude(TextStats.of(blocks, None).text_sha256, is_known=False)
         for split in checks:
             report.pairs[split.name] = split.pairs
@@ -151,8 +145,8 @@ def _open_scored(
 def _describe_shifts(split: "SplitCheck", shifts: Sequence[Shift]) -> Finding:
     count = sum(shift.end - shift.first for shift in shifts)
     places = [shift.describe(split.pairs) for shift in shifts[:_SHOWN]]
-    text = "misaligned lines"
-    return Finding(split.name, "shifted", text, count, count / split.pairs, True, places)
+    share = count / split.pairs
+    return Finding(split.name, "shifted", "misaligned lines", count, share, True, places)
 
 
 # --- one split ------------------------------------------------------------------------------------
@@ -171,8 +165,7 @@ class SplitCheck:
         settings = FilterSettings.of(config.data)
         may_copy = are_close(settings.src_lang, settings.tgt_lang)
         rules = set(WARNING_SHARES) - ({"identical"} if may_copy else set())
-        typical: FilterPass | None = training[0]._rules if training else None
-        self._rules: FilterPass = FilterPass(build_filters(rules, settings), typical=typical)
+        self._rules = FilterPass(build_filters(rules, settings))
 
     def read(self) -> list[BlockStats]:
         """Read and check the split; return statistics of each of its blocks of pairs.
@@ -180,14 +173,14 @@ class SplitCheck:
         Raises:
             CorpusError: the split cannot be read, or every pair has a blank side.
         """
-        pairs = iter(show_progress(self._source.pairs(), self.name, " pairs"))
-        blocks, blank = [], 0
-        while block := list(islice(pairs, BLOCK_PAIRS)):
+        pairs = show_progress(self._source.pairs(), self.name, " pairs")
+        blocks = []
+        for block in in_batches(pairs, BLOCK_PAIRS):
             for batch in in_batches(block):
-                blank += sum(self._rules.add(batch))
+                self._rules.add(batch)
             self.pairs += len(block)
             blocks.append(check_pairs(block))
-        if blank == self.pairs:
+        if not any(block.full for block in blocks):
             problem = "every pair has a blank side, so none is left"
             raise CorpusError(f"split '{self.name}': {problem}")
         return blocks
@@ -206,21 +199,18 @@ class SplitCheck:
         shown = self._read_shown(indices) if shows_lines and indices else {}
         for what, text, least, mask, details in faults:
             count = int(mask.sum())
-            places = [
-                self._place(index, shown) + (f" ({detail})" if detail else "")
-                for index in _first(mask)
-                for detail in [details.get(index)]
-            ]
+            places = [self._place(index, shown, details.get(index)) for index in _first(mask)]
             share = count / self.pairs
             yield Finding(self.name, what, text, count, share, share >= least, places)
 
     def _find_faults(self) -> Iterator[tuple[str, str, float, np.ndarray, dict[int, str]]]:
         """Yield each fault's name, summary, share for a warning, mask of pairs, and details."""
-        rules, details = self._rules.filters, self._rules.details
-        for rule, mask, own in zip(rules, self._rules.rejected(), details, strict=True):
+        rules, all_details = self._rules.filters, self._rules.details
+        masks = self._rules.rejected(self._training[0]._rules if self._training else None)
+        for rule, mask, details in zip(rules, masks, all_details, strict=True):
             if mask.any():
                 text = f"pairs where {rule.summary}"
-                yield rule.name, text, WARNING_SHARES[rule.name], mask, own
+                yield rule.name, text, WARNING_SHARES[rule.name], mask, details
         # Training text is much larger, so sort the digests of this split.
         mask = np.zeros(self.pairs, bool)
         few = np.unique(self.digests[self.digests != NO_DIGEST])
@@ -236,12 +226,13 @@ class SplitCheck:
         pairs = show_progress(first, f"{self.name}, to show lines", " pairs")
         return {index: src for index, (src, _) in enumerate(pairs) if index in indices}
 
-    def _place(self, index: int, shown: dict[int, str]) -> str:
+    def _place(self, index: int, shown: dict[int, str], detail: str | None) -> str:
+        end = f" ({detail})" if detail else ""
         if shown:
-            return f"{self.name}:{index + 1} '{shorten_middle(shown[index].strip(), 40)}'"
+            return f"{self.name}:{index + 1} '{shorten_middle(shown[index].strip(), 40)}'{end}"
         assert isinstance(self._source, ParallelFiles)
         path, here = self._source.src, Path.cwd()
-        return f"{path.relative_to(here) if path.is_relative_to(here) else path}:{index + 1}"
+        return f"{path.relative_to(here) if path.is_relative_to(here) else path}:{index + 1}{end}"
 
 
 def _first(mask: np.ndarray) -> list[int]:

@@ -2,7 +2,6 @@
 
 import unicodedata
 from collections.abc import Iterable
-from functools import partial
 
 from transformer_cli.config.tokenizer_schema import TokenizerConfig
 from transformer_cli.text.protocol import Tokenizer
@@ -18,7 +17,10 @@ def describe_lost_characters(
 
     Whitespace and ASCII characters are not tested. If all characters survive, return None.
     """
-    fold = partial(_fold, lowercase=config.lowercase)
+
+    def fold(text: str) -> str:  # ignores changes that the tokenizer makes on purpose
+        return unicodedata.normalize("NFC", text.lower() if config.lowercase else text)
+
     lost: dict[str, None] = {}
     for tokenizer, lines in sides:
         for character, context in _contexts(lines).items():
@@ -46,12 +48,6 @@ def _contexts(lines: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def _fold(text: str, lowercase: bool) -> str:
-    """Normalize text, so that comparing it ignores changes that the tokenizer makes on purpose."""
-    return unicodedata.normalize("NFC", text.lower() if lowercase else text)
-
-
 def _name(character: str) -> str:
-    shown = f" '{character}'" if character.isprintable() else ""
-    name = unicodedata.name(character, "")
-    return f"U+{ord(character):04X}{shown or f' {name}'}".rstrip()
+    name = f"'{character}'" if character.isprintable() else unicodedata.name(character, "")
+    return f"U+{ord(character):04X} {name}".rstrip()

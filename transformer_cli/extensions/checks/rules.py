@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from itertools import islice
 from operator import or_
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -160,7 +160,7 @@ class DependentRule:
     """A rule whose filter depends on settings or needs an extra."""
 
     name: str
-    build: Callable[[FilterSettings], Filter]
+    build: Callable[[str, FilterSettings], Filter]  # (name, settings) -> the filter
 
 
 def build_filters(names: Collection[str], settings: FilterSettings) -> list[Filter]:
@@ -170,7 +170,7 @@ def build_filters(names: Collection[str], settings: FilterSettings) -> list[Filt
         MissingExtraError: a filter needs a package that is not installed.
     """
     return [
-        rule.build(settings) if isinstance(rule, DependentRule) else rule
+        rule.build(rule.name, settings) if isinstance(rule, DependentRule) else rule
         for rule in _RULES
         if rule.name == "blank" or rule.name in names
     ]
@@ -198,22 +198,20 @@ def _differ_in_markup(src: str, tgt: str) -> bool:
     parts = [[each.text for each in find_verbatim(line)] for line in (src, tgt)]
     if not any(parts):
         return False
-    src_kept, tgt_kept = (
-        Counter(kept for part in side if (kept := _kept(part)) is not None) for side in parts
-    )
+    src_kept, tgt_kept = (Counter(filter(None, map(_kept, side))) for side in parts)
     return src_kept != tgt_kept
 
 
-def _kept(placeholder: str) -> str | None:
+def _kept(placeholder: str) -> str:
     """Return the part of a placeholder that translations keep, without positions and links."""
     if placeholder.startswith("%"):
         if not placeholder[-1].isalpha():
-            return None if placeholder == "%%" else placeholder
+            return "" if placeholder == "%%" else placeholder
         return _POSITION_OR_FORMAT.sub("", placeholder).lower().replace("%i", "%d")
     if tag := _TAG_NAME.match(placeholder):
         return tag[0].lower()
     if placeholder.startswith("&"):
-        return None
+        return ""
     return placeholder if placeholder.endswith("}") else "URL"
 
 
@@ -291,7 +289,7 @@ def _find_blank(src: str, tgt: str) -> str:
     return "both sides" if len(sides) == 2 else "".join(sides)
 
 
-def _build_script(settings: FilterSettings) -> PairFilter:
+def _build_script(name: str, settings: FilterSettings) -> PairFilter:
     src_check, tgt_check = ScriptCheck(settings.src_lang), ScriptCheck(settings.tgt_lang)
 
     def find(src: str, tgt: str) -> str:
@@ -302,7 +300,7 @@ def _build_script(settings: FilterSettings) -> PairFilter:
         return ", ".join(f"{side}: {script.capitalize()}" for side, script in sides if script)
 
     what = "most letters of a side are in a script that its language does not use"
-    return PairFilter("script", what, find)
+    return PairFilter(name, what, find)
 
 
 def _find_damage(src: str, tgt: str) -> str:
@@ -312,8 +310,10 @@ def _find_damage(src: str, tgt: str) -> str:
     return found[0] if found[0].isprintable() else f"U+{ord(found[0][-1]):04X}"
 
 
-def _build_language(name: str, what: str, skip_short: bool, settings: FilterSettings) -> PairFilter:
+def _build_language(name: str, settings: FilterSettings) -> PairFilter:
     import_extra("py3langid", "clean", f"data.filters: filter '{name}'")
+    skip_short = name == "language"
+    what = "a side that is not short" if skip_short else "a side, even a short one,"
     languages = settings.src_lang, settings.tgt_lang
     src_check, tgt_check = (_LanguageCheck(code, skip_short) for code in languages)
     return PairFilter(
@@ -344,14 +344,9 @@ _RULES: tuple[Filter | DependentRule, ...] = (
         _differ_in_markup,
     ),
     PairFilter("numbers", "the sides have different numbers, in any notation", _differ_in_numbers),
-    DependentRule(
-        "language", partial(_build_language, "language", "a side that is not short", True)
-    ),
+    DependentRule("language", _build_language),
     # Short sides are often misjudged.
-    DependentRule(
-        "language_short",
-        partial(_build_language, "language_short", "a side, even a short one,", False),
-    ),
+    DependentRule("language_short", _build_language),
     OutlierFilter(
         "length",
         "the longer side is unusually long or short",
@@ -387,18 +382,11 @@ class FilterPass:
         filters: the filters; the first is ``blank``.
         active: the names of the filters that apply to these pairs; None: all filters see all pairs
             that are not blank.
-        typical: a pass of the same filters over a text that defines what is usual; None: this pass.
     """
 
-    def __init__(
-        self,
-        filters: Sequence[Filter],
-        active: Collection[str] | None = None,
-        typical: "FilterPass | None" = None,
-    ) -> None:
+    def __init__(self, filters: Sequence[Filter], active: Collection[str] | None = None) -> None:
         self.filters = filters
         self._active = active
-        self._typical = typical
         self._known = [bytearray() for _ in filters]
         self.details: list[dict[int, str]] = [{} for _ in filters]
         """For each filter, the faults of the first few pairs that it rejects, keyed by index."""
@@ -425,9 +413,8 @@ class FilterPass:
 
     def _note(self, place: int, found: Sequence[bool | str]) -> None:
         first, details = len(self._known[place]), self.details[place]
-        rejected = (number for number, wrong in enumerate(found) if wrong)
-        for number in islice(rejected, max(0, _SHOWN - len(details))):
-            wrong = found[number]
+        rejected = ((number, wrong) for number, wrong in enumerate(found) if wrong)
+        for number, wrong in islice(rejected, max(0, _SHOWN - len(details))):
             details[first + number] = wrong if isinstance(wrong, str) else ""
 
     def columns(self) -> list[np.ndarray]:
@@ -437,8 +424,13 @@ class FilterPass:
             for known, filter_ in zip(self._known, self.filters, strict=True)
         ]
 
-    def rejected(self) -> Iterator[np.ndarray]:
-        """Yield, for each filter, a mask of all pairs that it would reject by itself."""
-        usual = self._typical.columns() if self._typical else self.columns()
-        for filter_, known, of_usual in zip(self.filters, self.columns(), usual, strict=True):
+    def rejected(self, typical: "FilterPass | None" = None) -> Iterator[np.ndarray]:
+        """Yield, for each filter, a mask of all pairs that it would reject by itself.
+
+        ``typical`` is a pass of the same filters over a text that defines what is usual; None: this
+        pass.
+        """
+        columns = self.columns()
+        usual = typical.columns() if typical else columns
+        for filter_, known, of_usual in zip(self.filters, columns, usual, strict=True):
             yield filter_.find(known, of_usual)

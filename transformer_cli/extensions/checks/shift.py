@@ -120,11 +120,9 @@ class ShiftCheck:
         blocks = list(self._blocks)
         if len(self._lengths) > 2 * _REACH:
             blocks.append(self._in_blocks())
-        if not blocks:
+        if not any(block.any() for block in blocks):
             return []
         counts, sums, squares = np.moveaxis(np.concatenate(blocks), 1, 0)
-        if not squares.any():
-            return []
         deviation = math.sqrt(squares[:, 1:].sum() / counts[:, 1:].sum())
         switch = _SWITCH * deviation * math.sqrt(self._block / _MIN_BLOCK)
         path = _best_path(sums, switch)

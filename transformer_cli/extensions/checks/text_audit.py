@@ -59,11 +59,9 @@ class TextAudit:
         insists = (each.allow_suspect_data for each in extras if isinstance(each, SuspectOptions))
         self._allow = is_begun or any(insists)
         self._is_begun = is_begun
-        self._one_language = data.src_lang == data.tgt_lang
         self._place = place
         self._most_pairs = most_pairs
         self._trained = training
-        self._scored: dict[str, PairSource] = {}
         self._sums: dict[str, str] = {}
         """The SHA-256 checksums of the val and test texts, keyed by split."""
         self.shifts: dict[str, list[Shift]] = {}
@@ -89,12 +87,11 @@ class TextAudit:
                     raise type(error)(f"split '{name}': {error}") from error
                 self.notes.append(f"{name}: cannot be evaluated: {error}")
         self.expect(scored)
-        for name in scored:
-            self.conclude_scored(name, self._sums[name])
+        for name, source in scored.items():
+            self.conclude_scored(name, source, self._sums[name])
 
     def expect(self, scored: Sources) -> None:
         """Check all texts for files used twice and for swapped sides."""
-        self._scored = dict(scored)
         languages = (self._data.src_lang, self._data.tgt_lang)
         training, given = _find_text_files(self._data)
         for mistake in chain(
@@ -115,17 +112,16 @@ class TextAudit:
             return
         looks = [(name, self._submit(source, executor)) for name, source in self._trained.items()]
         for name, look in looks:
-            seen = look.result()
-            self._conclude_pairs(name, seen)
+            self._conclude_pairs(name, look.result())
             bad = getattr(self._trained[name], "bad", None)  # units that a format could not read
             if bad is not None and bad.count:
                 found = f"{bad.count:,} of {bad.units:,} units cannot be read ({bad.why})"
                 self.notes.append(f"{name}: {found}")
 
-    def conclude_scored(self, name: str, text_sha256: str) -> None:
+    def conclude_scored(self, name: str, source: PairSource, text_sha256: str) -> None:
         """Check a val or test text, which has this SHA-256, and note the findings."""
         self._sums[name] = text_sha256
-        self._conclude_pairs(name, self._submit(self._scored[name], None).result())
+        self._conclude_pairs(name, _look_at(source, self._most_pairs))
 
     def _submit(self, source: PairSource, executor: Executor | None) -> "Future[_Seen]":
         if isinstance(source, ParallelFiles):
@@ -137,7 +133,7 @@ class TextAudit:
 
     def _conclude_pairs(self, name: str, seen: "_Seen") -> None:
         pairs, are_copies, self.shifts[name] = seen
-        if are_copies and not self._one_language:
+        if are_copies and self._data.src_lang != self._data.tgt_lang:
             self._refuse(f"{name}: each target equals its source; the two files may be the same")
         shifts = list(self.shifts[name])
         if sum(shift.end - shift.first for shift in shifts) > _MOSTLY * pairs:
@@ -190,15 +186,15 @@ def _trained_files(training: Sources, scored: Sources) -> Iterator[str]:
     for name, source in scored.items():
         trained_on = (
             f"{name}: {path} is also training text, as part of {part}"
-            for path in _sides(source)
+            for path in _paths(source)
             for part, text in training.items()
-            if any(is_same_file(path, other) for other in _sides(text))
+            if any(is_same_file(path, other) for other in _paths(text))
         )
         yield from islice(trained_on, 1)
 
 
-def _sides(source: PairSource) -> tuple[Path, ...]:
-    return (source.src, source.tgt) if isinstance(source, ParallelFiles) else ()
+def _paths(source: PairSource) -> tuple[Path, ...]:
+    return source.paths if isinstance(source, ParallelFiles) else ()
 
 
 def _swapped_sides(sources: Sources, languages: tuple[str, str]) -> Iterator[str]:

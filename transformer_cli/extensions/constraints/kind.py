@@ -47,7 +47,7 @@ class ReservedKind:
         except ValidationError as error:
             first = error.errors()[0]
             key = ".".join(map(str, first["loc"]))
-            raise ValueError(f"{key}: {first['msg'].removeprefix('Value error, ')}") from error
+            raise ValueError(f"{key}: {first['msg']}") from error
 
     def check_reuse(self, record: dict[str, Any], wanted: dict[str, Any]) -> None:
         there, asked = map(ReservedRecord.model_validate, (record, wanted))

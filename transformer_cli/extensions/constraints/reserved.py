@@ -10,19 +10,14 @@ tokens, so that equal vocabularies stay equal.
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from transformer_cli.base.errors import UsageError, did_you_mean
 from transformer_cli.extensions.constraints.placeholders import compare_placeholders
 from transformer_cli.extensions.constraints.placing import Placing
 from transformer_cli.extensions.constraints.search_again import ReservedReviser
-from transformer_cli.extensions.constraints.terms import (
-    FoundTerm,
-    Term,
-    TermList,
-    lost_terms,
-)
+from transformer_cli.extensions.constraints.terms import FoundTerm, Term, TermList, lost_terms
 from transformer_cli.extensions.corpora.tagged_line import TaggedLine
 from transformer_cli.extensions.verbatim.verbatim_parts import Group, VerbatimPart, find_verbatim
 from transformer_cli.inference.translation import Reviser
@@ -66,14 +61,12 @@ class ReservedTokenizer(Tokenizer):
 
     def __init__(self, base: Tokenizer, has_slots: bool, tags: Sequence[str]) -> None:
         self._base = base
-        self._joiner_id = base.size if has_slots else -1
-        first_slot = base.size + 1
-        self._slot_ids = range(first_slot, first_slot + SLOTS) if has_slots else range(0)
-        first_tag = base.size + (1 + SLOTS if has_slots else 0)
-        self.tag_ids = {tag: number for number, tag in enumerate(tags, start=first_tag)}
         slots = ["joiner", *range(1, SLOTS + 1)] if has_slots else []
-        names = (*slots, *(f"tag {tag}" for tag in tags))
-        self._names = [f"⟨{name}⟩" for name in names]
+        first_tag = base.size + len(slots)
+        self._joiner_id = base.size if has_slots else -1
+        self._slot_ids = range(base.size + 1, first_tag)
+        self.tag_ids = {tag: number for number, tag in enumerate(tags, start=first_tag)}
+        self._names = [f"⟨{name}⟩" for name in (*slots, *(f"tag {tag}" for tag in tags))]
         self.size = base.size + len(self._names)
         self.source_ids = tuple(self.tag_ids.values())
         self.is_word_level = base.is_word_level
@@ -97,7 +90,7 @@ class ReservedTokenizer(Tokenizer):
 
     def encode_parts(self, parts: Iterator[TextPart]) -> Iterator[tuple[str, list[int]]]:
         """Yield each part's text and ids, and '' with the joiner's id where a joiner is needed."""
-        is_first = has_space = True
+        has_space = True
         for part in parts:
             if part.slot is not None:
                 ids = [self._slot_ids[part.slot]]
@@ -106,10 +99,10 @@ class ReservedTokenizer(Tokenizer):
             has_space = has_space or not part.is_joined
             if not ids:
                 continue
-            if not is_first and not has_space:
+            if not has_space:
                 yield "", [self._joiner_id]
             yield part.text, ids
-            is_first = has_space = False
+            has_space = False
 
     def count_slots(self, ids: Sequence[int]) -> Counter[int]:
         """Count how often each slot occurs among ids; keys are slot numbers, from 0."""
@@ -139,13 +132,17 @@ class ReservedTokenizer(Tokenizer):
 
         Runs of text ids and slots are joined with spaces, or directly where there is a joiner.
         """
+        size = self._base.size
+        # Each reserved id is a run by itself.
+        cuts = [place for place in range(1, len(ids)) if max(ids[place - 1], ids[place]) >= size]
+        bounds = [0, *cuts, len(ids)] if ids else []
         pieces: list[str] = []
         is_joined = True
-        for start, end in self._runs(ids):
+        for start, end in pairwise(bounds):
             piece = ""
             if ids[start] == self._joiner_id:
                 is_joined = True
-            elif ids[start] >= self._base.size:
+            elif ids[start] >= size:
                 piece = tokens[start] if tokens else ""
             elif tokens:
                 piece = self._base.detokenize(ids[start:end], tokens[start:end]).strip()
@@ -155,15 +152,6 @@ class ReservedTokenizer(Tokenizer):
                 pieces += [piece] if is_joined else [" ", piece]
                 is_joined = False
         return "".join(pieces)
-
-    def _runs(self, ids: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """Yield the start and end of each run of text ids; each reserved id is a run by itself."""
-        place = 0
-        for is_text, run in groupby(ids, lambda number: number < self._base.size):
-            length = sum(1 for _ in run)
-            step = length if is_text else 1
-            yield from ((start, start + step) for start in range(place, place + length, step))
-            place += length
 
 
 @dataclass(frozen=True)
@@ -189,8 +177,7 @@ class ReservedTokenizers(Tokenizers):
         tgt = src
         if tokenizers.src is not tokenizers.tgt:
             tgt = ReservedTokenizer(tokenizers.tgt, bool(protect), tags)
-        of_text = tokenizers.letterless, tokenizers.copied
-        return cls(src, tgt, *of_text, tuple(protect))
+        return cls(src, tgt, tokenizers.letterless, tokenizers.copied, tuple(protect))
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -198,15 +185,12 @@ class ReservedTokenizers(Tokenizers):
 
     @property
     def reserved(self) -> dict[str, tuple[str, str]]:
-        advice = {
-            "placeholders (protect)": (self.protect, "tokenizer.protect", "train with []"),
-            "tags": (
-                self.tags,
-                f"tag {' '.join(self.tags[:1])}",
-                "train without a 'tag' in the sources",
-            ),
-        }
-        return {what: (setting, how) for what, (has, setting, how) in advice.items() if has}
+        found = {}
+        if self.protect:
+            found["placeholders (protect)"] = ("tokenizer.protect", "train with []")
+        if self.tags:
+            found["tags"] = (f"tag {self.tags[0]}", "train without a 'tag' in the sources")
+        return found
 
     @property
     def fingerprint(self) -> dict[str, str]:
@@ -250,7 +234,6 @@ class ReservedTokenizers(Tokenizers):
         return EncodedSource(line, ids, tuple(slots), self._start(line))
 
     def _split_source(self, line: str) -> tuple[Iterator[TextPart], dict[str, int]]:
-        """Return a source line's parts and slots."""
         found = find_verbatim(line, self.protect)
         slots = _number(found)
         return split_parts(line, found, slots), slots
@@ -282,7 +265,7 @@ class ReservedTokenizers(Tokenizers):
         Terms inside placeholders or ``left_out`` spans do not count.
         """
         found = self.find_terms(src, left_out)
-        return len(found), lost_terms([each.term for each in found], tgt) if found else []
+        return len(found), lost_terms([each.term for each in found], tgt)
 
     def find_terms(self, src: str, left_out: Iterable[tuple[int, int]] = ()) -> list[FoundTerm]:
         """Return the terms in a source line, in order; see ``find_lost``."""

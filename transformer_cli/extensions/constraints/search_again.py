@@ -1,10 +1,12 @@
-"""Search again if a translation lacks placeholders of its source."""
+"""Search again if a translation lacks placeholders, and note lost placeholders and terms."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from transformer_cli.extensions.constraints.notes import ReservedNotes
+from transformer_cli.extensions.constraints.placeholders import compare_placeholders
+from transformer_cli.extensions.constraints.terms import describe_kept
+from transformer_cli.extensions.revision.doubts import name_lines
 from transformer_cli.inference.engine import Hypothesis
 from transformer_cli.inference.translation import EncodedLine, Notes, Reviser, Translation
 from transformer_cli.inference.translator import Watcher
@@ -65,5 +67,53 @@ class ReservedReviser(Reviser):
 
     def notes(self) -> Notes:
         """Return notes about differing placeholders and lost terms."""
-        own = self.tokenizers
-        return ReservedNotes(own.protect, own.terms is not None, own.find_lost)
+        return ReservedNotes(self.tokenizers)
+
+
+class ReservedNotes(Notes):
+    """Notes about lines whose translation has different placeholders or lacks terms."""
+
+    def __init__(self, tokenizers: "ReservedTokenizers") -> None:
+        self._tokenizers = tokenizers
+        self._differing: list[int] = []
+        self._losing: list[int] = []
+        self._terms = self._lost = 0
+
+    def look(self, number: int, src: str, found: Sequence[Translation]) -> Iterator[str]:
+        tgt = found[0].text
+        if not tgt and found[0].remark:
+            return  # it was left out on purpose
+        if difference := compare_placeholders(src, tgt, self._tokenizers.protect):
+            self._differing.append(number)
+            yield f"placeholders differ: {difference}"
+        terms, lost = self._tokenizers.find_lost(src, tgt)
+        self._terms += terms
+        self._lost += len(lost)
+        if lost:
+            self._losing.append(number)
+            yield f"terms lost: {', '.join(term.target for term in lost)}"
+
+    def summary(self, lines: int) -> Iterator[str]:
+        if self._differing:
+            where = name_lines(self._differing)
+            yield f"{len(self._differing):,} of {lines:,} lines: placeholders differ; {where}"
+        if self._terms:
+            where = f"; others are lost in {name_lines(self._losing)}" if self._lost else ""
+            yield f"{describe_kept(self._terms, self._lost)}{where}"
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        if self._tokenizers.protect:
+            found["placeholders_differ"] = len(self._differing)
+        if self._tokenizers.terms is not None:
+            found["terms"] = {"found": self._terms, "kept": self._terms - self._lost}
+        return found
+
+    def rows(self) -> Iterator[tuple[str, str, str]]:
+        if self._tokenizers.protect:
+            differing = f"{len(self._differing):6,}"
+            yield "placeholders", differing, "lines whose translation has other ones"
+        if self._tokenizers.terms is not None:
+            kept = (self._terms - self._lost) / max(1, self._terms)
+            yield "terms", f"{kept:6.1%}", f"kept, of {self._terms:,} in the sources"

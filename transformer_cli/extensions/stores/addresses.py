@@ -21,7 +21,9 @@ def check_address(text: str) -> None:
         raise ValueError(f"a URL of {len(compact):,} characters is too long")
     # Check this before any message that shows the URL. A file's name may look like a login or a
     # query.
-    is_address = has_scheme or (_begins_with_web_scheme(compact) and not _is_there(text))
+    url = _URL.match(compact)
+    is_file = not has_scheme and os.path.exists(text)  # noqa: PTH110 - long names are no error
+    is_address = has_scheme or (url and _is_web(url) and not is_file)
     if is_address and hide_credentials(compact) != compact:
         problem = "has a password or a key, which records would keep; use the store's own "
         problem += "settings instead, such as ~/.aws or the environment"
@@ -44,10 +46,6 @@ def check_address(text: str) -> None:
     raise ValueError(f"{shorten_middle(text, 200)}: {problem}")
 
 
-def _is_there(name: str) -> bool:
-    return os.path.exists(name)  # noqa: PTH110 - Path.exists raises an error for a long name
-
-
 # The beginning of a URL, up to its path; also if mistyped, as https:/, https:\\, https: or https//.
 _URL = re.compile(
     r"([a-z0-9]{0,12}:///*|[a-z][a-z0-9]{1,11}:[/\\]+|https?(?::|//))([^/\s]*)", re.IGNORECASE
@@ -63,13 +61,8 @@ def hide_credentials(text: str) -> str:
     return re.sub(r"\S+", lambda word: _hide_in_word(word[0]), text)
 
 
-def _begins_with_web_scheme(text: str) -> bool:
-    """Return whether text begins with http: or https:, also if that is mistyped."""
-    url = _URL.match(text)
-    return url is not None and _is_web(url)
-
-
 def _is_web(url: re.Match[str]) -> bool:
+    """Return whether a URL begins with http: or https:, also if that is mistyped."""
     return find_similar(url[1].rstrip(":/\\").lower(), ("http", "https")) is not None
 
 

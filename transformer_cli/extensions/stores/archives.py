@@ -39,12 +39,11 @@ class ZipArchives(Location):
 
     def sizes(self, paths: Sequence[Path]) -> list[int]:
         """Return each file's compressed size in its archive, or 0 if it cannot be read."""
-        return list(map(self._size, paths))
-
-    def _size(self, path: Path) -> int:
-        with suppress(CorpusError):
-            return _find_member(*_split(path)).compress_size
-        return 0
+        sizes = [0] * len(paths)
+        for place, path in enumerate(paths):
+            with suppress(CorpusError):
+                sizes[place] = _find_member(*_split(path)).compress_size
+        return sizes
 
     def versions(self, paths: Sequence[Path]) -> list[str | None]:
         return LOCAL.versions([_split(path)[0] for path in paths])

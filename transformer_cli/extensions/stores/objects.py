@@ -110,8 +110,6 @@ def _find_infos(paths: Sequence[Path]) -> list[dict[str, Any] | None]:
 
     There is one request per object, or per page of the listing if a directory has many of them.
     """
-    if not paths:
-        return []
     from concurrent.futures import ThreadPoolExecutor  # imports logging: 10 ms, rarely needed
 
     stores: dict[Path, Any] = {}
@@ -120,11 +118,10 @@ def _find_infos(paths: Sequence[Path]) -> list[dict[str, Any] | None]:
     for directory, path in {path.parent: path for path in paths}.items():
         with _naming_errors(path):
             store, name = _find_store(path)
-        stores[directory], listed[directory] = store, {}
-        if numbers[directory] > _REQUESTS:
-            with _naming_errors(path):
-                found = _list(store, store._parent(name))
-            listed[directory] = {each["name"]: each for each in found if _find_version(each)}
+            is_listed = numbers[directory] > _REQUESTS
+            found = _list(store, store._parent(name)) if is_listed else []
+        stores[directory] = store
+        listed[directory] = {each["name"]: each for each in found if _find_version(each)}
 
     def ask(path: Path) -> dict[str, Any] | None:
         store = stores[path.parent]

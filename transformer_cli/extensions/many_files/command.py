@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, replace
 from io import FileIO
 from pathlib import Path
 from threading import Lock
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, TypeVar
 
 from transformer_cli.base.errors import CorpusError, InputError, UsageError, WorkerError
 from transformer_cli.base.files import sha256
@@ -21,7 +21,6 @@ from transformer_cli.base.writing import claim, whole_file
 from transformer_cli.cli.declaring import CommandOptions, ExtraOptions
 from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.cli.translation import InputFormat, RowFormat, load_translator, open_format
-from transformer_cli.extensions.many_files.options import ManyFilesOptions
 from transformer_cli.extensions.many_files.output_directory import (
     FileState,
     OutputDirectory,
@@ -45,23 +44,6 @@ class Task:
     settings: dict[str, str]  # settings of the translator, from ``describe_translator``
     known: FileState | None  # the record of an earlier translation
     is_shared: bool  # whether another process may have this task at the same time
-
-
-@runtime_checkable
-class WholeFormat(Protocol):
-    """An input format that does not consist of rows, but translates whole files itself."""
-
-    def translate_one(
-        self,
-        given: TranslateOptions,
-        translator: TextTranslator[SearchEngine],
-        watcher: Watcher,
-        check_unchanged: Callable[[], None],
-    ) -> tuple[str, int, tuple[str, ...]]:
-        """Translate a file; return the translation's SHA-256, the number of lines, and messages.
-
-        Implementations must call ``check_unchanged`` just before they put the translation in place.
-        """
 
 
 @dataclass(frozen=True)
@@ -117,8 +99,9 @@ class ManyFiles(InputFormat):
 
 def _check(given: TranslateOptions, inputs: Sequence[Path]) -> list[InputFormat]:
     """Return the format of each file; raise UsageError early if the options do not suit a file."""
-    for problem in given.extra(ManyFilesOptions).find_problems(given):
-        raise UsageError(f"translate: {problem}")
+    for name, _ in given.marked("writes"):
+        of_one = "is for one file, but -i names many files; leave it out"
+        raise UsageError(f"translate: {name} {of_one}")
     check_outside_runs(given.output / "file", "-o", given.models)
     check_directory(given.output, inputs)
     forms: dict[Path, InputFormat] = {}
@@ -142,7 +125,6 @@ def _check(given: TranslateOptions, inputs: Sequence[Path]) -> list[InputFormat]
 
 
 def _output_name(form: InputFormat, path: Path) -> str:
-    """Return the filename for the translation of a file."""
     named = getattr(form, "output_name", None)
     return str(named(path)) if named else path.name
 
@@ -301,12 +283,17 @@ def _write(
     watcher: Watcher,
     check_unchanged: Callable[[], None],
 ) -> tuple[str, int, tuple[str, ...]]:
-    """Write the translation of a file; return the same as ``WholeFormat.translate_one``."""
+    """Write a file's translation; return its SHA-256, the number of lines, and messages.
+
+    A format without rows has a method ``translate_one`` that does the same. It must call
+    ``check_unchanged`` just before it puts the translation in place.
+    """
     options = task.options
-    form = open_format(options)
-    if isinstance(form, WholeFormat):
-        return form.translate_one(options, translator, watcher, check_unchanged)
-    assert isinstance(form, RowFormat)
+    form: Any = open_format(options)
+    if not isinstance(form, RowFormat):
+        written: tuple[str, int, tuple[str, ...]]
+        written = form.translate_one(options, translator, watcher, check_unchanged)
+        return written
     long_lines: list[str] = []
     with (
         form.open(options, translator) as job,

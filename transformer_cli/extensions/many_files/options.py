@@ -1,6 +1,5 @@
 """Many files as the input of `translate`: a directory, or a pattern for filenames."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -30,12 +29,6 @@ class ManyFilesOptions(InputOptions):
         path = given.input_
         has_wildcards = any(sign in str(path) for sign in "*?")
         return path.is_dir() or (has_wildcards and not is_url(path) and not path.exists())
-
-    def find_problems(self, given: TranslateOptions) -> Iterator[str]:
-        """Yield a problem for each given option that only works with one file."""
-        of_one = "is for one file, but -i names many files; leave it out"
-        for name, _ in given.marked("writes"):
-            yield f"{name} {of_one}"
 
     def open(self, given: TranslateOptions) -> "InputFormat":
         return command.ManyFiles()

@@ -142,18 +142,16 @@ def _forecast(
         allocated = torch.cuda.memory_allocated(trainer.device)
     trial = Trial(trainer)
     largest = next(sample.batches)
+    one_pair = largest.select(slice(1))
     # The first step allocates memory that later steps reuse, for example Adam's moments.
-    _time_step(trial, largest.select(slice(1)))
-    measured = [(largest.src.numel() + largest.tgt_in.numel(), _time_step(trial, largest))]
+    _time_step(trial, one_pair)
+    measured = [(largest, _time_step(trial, largest))]
     memory = _peak_memory(trainer.device) - allocated
     # A step on one pair measures the time that does not depend on the batch size.
-    one_pair = largest.select(slice(1))
-    overhead = _time_step(trial, one_pair).wall
-    accumulate = trainer.config.accumulate
-    overhead_per_step = overhead
-    if accumulate > 1:
+    overhead = overhead_per_step = _time_step(trial, one_pair).wall
+    if (accumulate := trainer.config.accumulate) > 1:
         overhead_per_step = _time_step(trial, *[one_pair] * accumulate).wall
-    typical: list[tuple[int, _StepTimes]] = []
+    typical: list[tuple[Batch, _StepTimes]] = []
     while time.monotonic() - began < _ENOUGH_SECONDS:
         started = time.monotonic()
         batch = next(sample.batches, None)
@@ -161,10 +159,9 @@ def _forecast(
             break
         made = time.monotonic() - started
         step = _time_step(trial, batch)
-        padded = batch.src.numel() + batch.tgt_in.numel()
-        typical.append((padded, _StepTimes(made + step.wall, made + step.cpu)))
+        typical.append((batch, _StepTimes(made + step.wall, made + step.cpu)))
     measured = typical or measured
-    tokens = sum(padded for padded, _ in measured)
+    tokens = sum(batch.src.numel() + batch.tgt_in.numel() for batch, _ in measured)
     seconds = sum(times.wall for _, times in measured)
     per_token = max(0.0, seconds - len(measured) * overhead) / tokens
     tokens_per_step = sample.padded_tokens / (trainer.ranks.size * trainer.steps_per_epoch)

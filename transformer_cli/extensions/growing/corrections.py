@@ -70,19 +70,19 @@ def read_corrections(files: Sequence[Path], data: DataSection) -> Corrections:
 
 def find_faults(pairs: Pairs, data: DataSection) -> list[str]:
     """Return for each pair the first rule that it breaks, or '' if it breaks none."""
-    faults = [""] * len(pairs)
     settings = FilterSettings.of(data)
     filters = build_filters(_RULES, settings)
     with suppress(MissingExtraError):
         filters += build_filters(["language"], settings)[1:]  # the first one is ``blank``
-    for each in filters:
-        assert isinstance(each, PairFilter)
-        found = each.look(pairs, [*map(bool, faults)])
-        faults = [old or each.summary * bool(new) for old, new in zip(faults, found, strict=True)]
+    rules = [each for each in filters if isinstance(each, PairFilter)]
     # A wrong translation by a person looks like a wrong one by a model.
     finder = DoubtFinder(data.tgt_lang, may_copy=are_close(data.src_lang, data.tgt_lang))
-    doubts = (
-        f"the translation is doubtful: {doubt}" if doubt else ""
-        for doubt in (finder.find(*pair) for pair in pairs)
-    )
-    return [fault or doubt for fault, doubt in zip(faults, doubts, strict=True)]
+
+    def find(src: str, tgt: str) -> str:
+        for rule in rules:
+            if rule.rejects(src, tgt):
+                return rule.summary
+        doubt = finder.find(src, tgt)
+        return f"the translation is doubtful: {doubt}" if doubt else ""
+
+    return [find(*pair) for pair in pairs]

@@ -8,7 +8,7 @@ import math
 import os
 import random
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -305,15 +305,12 @@ def _draw_replay(old: PreparedData, wanted: int) -> Mapping[str | None, np.ndarr
 def _write_replay(
     old: PreparedData, replayed: Mapping[str | None, np.ndarray], directory: Path
 ) -> None:
-    owners = {
-        place: number for number, own in enumerate(replayed.values()) for place in own.tolist()
-    }
+    writers: dict[int, Callable[[str, str], object]] = {}
     with ExitStack() as stack:
-        writers = [
-            stack.enter_context(open_writer(_files(directory / f"replay-{number}")))
-            for number in range(len(replayed))
-        ]
+        for number, places in enumerate(replayed.values()):
+            write = stack.enter_context(open_writer(_files(directory / f"replay-{number}")))
+            writers |= dict.fromkeys(places.tolist(), write)
         pairs = show_progress(old.texts.train.pairs(), "choosing old text", " pairs")
         for place, pair in enumerate(pairs):
-            if (number := owners.get(place)) is not None:
-                writers[number](*pair)
+            if place in writers:
+                writers[place](*pair)

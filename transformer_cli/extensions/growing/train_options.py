@@ -17,8 +17,6 @@ with lazy_imports():
     from transformer_cli.inference import loading
     from transformer_cli.runs import directory
 
-_MAX_LOSS = 0.5
-
 
 @dataclass(frozen=True)
 class GrowingOptions(TrainExtra):
@@ -49,20 +47,15 @@ class GrowingOptions(TrainExtra):
             "With --from: reject the new model if it loses more BLEU than this on the old text.",
             min=0.0,
         ),
-    ] = _MAX_LOSS
+    ] = 0.5
     accept: Annotated[
         bool, flag("With --from: accept the new model even if it is worse.", "--accept")
     ] = False
 
     def check(self, given: TrainOptions) -> None:
         if self.from_ is None:
-            needing = {
-                "--add": bool(self.add),
-                "--max-loss": self.max_loss != _MAX_LOSS,
-                "--accept": self.accept,
-            }
-            for name in (name for name, is_given in needing.items() if is_given):
-                raise UsageError(f"{name}: needs --from RUN; add it")
+            for name, *_ in self.given():
+                raise UsageError(f"--{name.replace('_', '-')}: needs --from RUN; add it")
             if given.config is None:
                 raise UsageError("CONFIG: missing; give a config, or --from RUN --add FILE")
             return
@@ -73,8 +66,8 @@ class GrowingOptions(TrainExtra):
             "--overwrite": given.overwrite,
             "torchrun": find_ranks().size > 1,
         }
-        if named := [name for name, is_given in unfit.items() if is_given]:
-            raise UsageError(f"--from: cannot be used with {named[0]}; leave one of them out")
+        for name in (name for name, is_given in unfit.items() if is_given):
+            raise UsageError(f"--from: cannot be used with {name}; leave one of them out")
 
     def around(self, train: Callable[[TrainOptions], str], given: TrainOptions) -> str:
         """Call ``train``; with --from, judge the new run, and raise RunError if it is rejected."""
@@ -115,7 +108,6 @@ def _describe_recall(growth: "growths.Growth") -> str:
 
 
 def _describe(growth: "growths.Growth", verdict: "judging.Verdict | None") -> str:
-    """Return what the new run has learned."""
     if verdict is None:
         why = f"it learns from {growths.FEWEST_TO_TRAIN} or more new corrections"
         return f"{_describe_recall(growth)}, and all others as before ({why})"
@@ -124,7 +116,6 @@ def _describe(growth: "growths.Growth", verdict: "judging.Verdict | None") -> st
 
 
 def _describe_plan(growth: "growths.Growth") -> str:
-    """Return what would be done."""
     start = f"would start {growth.new.path} from {growth.old.path}"
     if not (counts := [f"{len(each.train):,}" for each in growth.trainings]):
         return f"{start}; {_describe(growth, None)}"

@@ -111,17 +111,16 @@ def _find_origins(runs: Sequence[RunDirectory]) -> Iterator[RunDirectory]:
             continue
         known.add(path)
         yield run
-        pending += _find_teachers(run)
+        pending += _find_teachers(Path(path))
         with suppress(TransformerCliError, OSError):  # if the run no longer exists
             init = run.load_config().init
             pending += [] if init is None else [RunDirectory(init)]
 
 
-def _find_teachers(run: RunDirectory) -> list[RunDirectory]:
+def _find_teachers(run: Path) -> list[RunDirectory]:
     """Return the teachers of a distilled student, which distill.json names; [] for other runs."""
-    path = Path(os.path.realpath(run.path))
-    if path.name.partition(".")[0] == "student":  # or student.DATE, a student that was set aside
-        match read_json(path.parent / "distill.json"):
+    if run.name.partition(".")[0] == "student":  # or student.DATE, a student that was set aside
+        match read_json(run.parent / "distill.json"):
             case {"teachers": [*teachers]}:
                 names = {name for name in teachers if isinstance(name, str)}
                 return [RunDirectory(Path(name)) for name in sorted(names)]

@@ -49,8 +49,7 @@ class Shift:
         end = "on" if self.end == pairs else f"to about line {self.end:,}"
         accuracy = f" (± {self.margin:,})" if self.first or self.end < pairs else ""
         lines = abs(self.offset)
-        missing = "a line is" if lines == 1 else f"{lines} lines are"
-        added = "one" if lines == 1 else f"{lines}"
+        missing, added = ("a line is", "one") if lines == 1 else (f"{lines} lines are", f"{lines}")
         short, long = ("source", "target") if self.offset > 0 else ("target", "source")
         return (
             f"from {begin} {end}{accuracy} source line n matches target line n{self.offset:+d}: "

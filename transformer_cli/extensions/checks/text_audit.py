@@ -87,8 +87,8 @@ class TextAudit:
                     raise type(error)(f"split '{name}': {error}") from error
                 self.notes.append(f"{name}: cannot be evaluated: {error}")
         self.expect(scored)
-        for name, source in scored.items():
-            self.conclude_scored(name, source, self._sums[name])
+        for name, text in scored.items():
+            self.conclude_scored(name, text, self._sums[name])
 
     def expect(self, scored: Sources) -> None:
         """Check all texts for files used twice and for swapped sides."""

@@ -279,10 +279,6 @@ class ReservedTokenizers(Tokenizers):
         places_terms = [Placing(self)] if self.terms is not None else []
         return (*super().revisers, ReservedReviser(self), *places_terms)
 
-    def keeps_slots(self, source_ids: Sequence[int], ids: Sequence[int]) -> bool:
-        """Return whether a translation has the slots of its source."""
-        return self.src.count_slots(source_ids) == self.tgt.count_slots(ids)
-
     def count_losses(self, src: str, tgt: str) -> tuple[int, ...]:
         differs = bool(compare_placeholders(src, tgt, self.protect))
         return differs, len(self.find_lost(src, tgt)[1])

@@ -40,7 +40,8 @@ class ReservedReviser(Reviser):
             return found
 
         def is_losing(ids: list[int], one: Hypothesis) -> bool:
-            return not self.tokenizers.keeps_slots(ids, one.ids)
+            own = self.tokenizers
+            return own.src.count_slots(ids) != own.tgt.count_slots(one.ids)
 
         losing = [
             (place, number)

@@ -16,7 +16,7 @@ from transformer_cli.data.corpus import ParallelText
 from transformer_cli.evaluation.scores import Scores, score
 from transformer_cli.extensions.noise.noisy_text import load_rule
 from transformer_cli.extensions.noise.rules import Context, Pair
-from transformer_cli.extensions.truecasing.lines import rewritten
+from transformer_cli.extensions.truecasing.casing import rewritten
 from transformer_cli.inference.translation import Notes
 from transformer_cli.inference.translator import Watcher
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
 
+from transformer_cli.extensions.truecasing.casing import capitalized
 from transformer_cli.extensions.truecasing.lines import to_lower, to_upper
 from transformer_cli.extensions.verbatim.verbatim_parts import map_words
 
@@ -53,8 +54,7 @@ def title_case(pair: Pair, context: Context) -> Pair:
     """Return the pair with a capital at the start of each source word."""
 
     def change(text: str) -> str:
-        words = text.split(" ")
-        return " ".join(to_upper(word[:1], context.src_lang) + word[1:] for word in words)
+        return " ".join(capitalized(word, context.src_lang) for word in text.split(" "))
 
     return pair._replace(src=map_words(pair.src, change))
 

@@ -1,7 +1,7 @@
 """Look up the scripts of languages and letters, and closely related languages."""
 
 import unicodedata
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from transformer_cli.config.languages import base_language, script_code
 
@@ -45,10 +45,10 @@ _SCRIPTS = {
 _BY_CODE = {"Latn": "LATIN", "Cyrl": "CYRILLIC", "Arab": "ARABIC", "Deva": "DEVANAGARI"}
 # The Unicode name of a letter starts with its script, with exceptions such as 'MICRO SIGN'.
 _NAMES = frozenset(" ".join(_LANGUAGES).split())
-_WIDTHS = ("FULLWIDTH ", "HALFWIDTH ")
 _CLOSE = ("no nb nn da", "bs cnr hr sr", "cs sk", "gl pt", "id ms")
 
 
+@cache
 def scripts_of(language: str) -> frozenset[str] | None:
     """Return the Unicode names of the scripts of a language such as 'sr-Latn'; None if unknown."""
     script = _BY_CODE.get(script_code(language) or "")
@@ -60,8 +60,8 @@ def are_close(first: str, second: str) -> bool:
 
     Languages without a common script are never close, e.g. sr-Cyrl and sr-Latn.
     """
-    scripts = [scripts_of(language) for language in (first, second)]
-    if None not in scripts and not frozenset.intersection(*filter(None, scripts)):
+    scripts, others = scripts_of(first), scripts_of(second)
+    if scripts and others and scripts.isdisjoint(others):
         return False
     one, other = base_language(first), base_language(second)
     return one == other or any({one, other} <= set(group.split()) for group in _CLOSE)
@@ -72,8 +72,6 @@ def script_of(character: str) -> str | None:
     """Return a letter's script; None if it is unknown or the character is not a letter."""
     if not character.isalpha():
         return None
-    name = unicodedata.name(character, "")
-    for width in _WIDTHS:
-        name = name.removeprefix(width)
+    name = unicodedata.name(character, "").removeprefix("FULLWIDTH ").removeprefix("HALFWIDTH ")
     first = name.partition(" ")[0].partition("-")[0]
     return first if first in _NAMES else None

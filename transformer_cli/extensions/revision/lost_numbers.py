@@ -5,13 +5,8 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 
-from transformer_cli.extensions.verbatim.verbatim_parts import (
-    Group,
-    find_verbatim,
-    without_verbatim,
-)
+from transformer_cli.extensions.verbatim.verbatim_parts import find_verbatim, without_verbatim
 
-_ADDRESSES: tuple[Group, ...] = ("urls",)
 MAX_NUMBER_IN_WORDS = 12  # one side may spell out a number up to this one
 
 _THOUSANDS = re.compile(r"(?<=\d)[.,'’ \u00a0\u202f](?=\d{3}(?!\d))")
@@ -32,13 +27,8 @@ def loses_numbers(src: str, tgt: str) -> bool:
     """Return whether ``tgt`` lacks a number in ``src`` that is too large to be spelled out."""
     if not DIGIT.search(src):
         return False
-    return all(
-        any(
-            int(number[:3]) > MAX_NUMBER_IN_WORDS
-            for number in find_numbers(src, read) - find_numbers(tgt, read)
-        )
-        for read in (True, False)
-    )
+    lost = (find_numbers(src, read) - find_numbers(tgt, read) for read in (True, False))
+    return all(any(int(number[:3]) > MAX_NUMBER_IN_WORDS for number in each) for each in lost)
 
 
 def loses_addresses(src: str, tgt: str) -> bool:
@@ -47,8 +37,7 @@ def loses_addresses(src: str, tgt: str) -> bool:
 
 
 def _find_addresses(line: str) -> Counter[str]:
-    found = find_verbatim(line, _ADDRESSES)
-    return Counter(each.text.casefold().rstrip("/*") for each in found)
+    return Counter(each.text.casefold().rstrip("/*") for each in find_verbatim(line, ("urls",)))
 
 
 def find_numbers(line: str, reads_afternoons: bool) -> Counter[str]:

@@ -57,7 +57,7 @@ class Sparing(TextTranslator[Any]):
 
     def _has_unknown_letters(self, text: str) -> bool:
         """Return whether most letters are in another script, and the vocabulary lacks them."""
-        scripts = self._scripts
+        scripts = scripts_of(self.config.data.src_lang)
         if scripts is None or ("LATIN" in scripts and text.isascii()):
             return False
         if scripts.issuperset(map(script_of, filter(str.isalpha, text))):
@@ -66,10 +66,6 @@ class Sparing(TextTranslator[Any]):
         foreign = [letter for letter in letters if script_of(letter) not in scripts]
         unknown = sum(letter not in self._alphabet for letter in foreign)
         return unknown > MAX_UNKNOWN_LETTERS * len(letters)
-
-    @cached_property
-    def _scripts(self) -> frozenset[str] | None:
-        return scripts_of(self.config.data.src_lang)
 
     @cached_property
     def _alphabet(self) -> frozenset[str]:

@@ -9,9 +9,9 @@ from typing import Any
 from transformer_cli.extensions.truecasing.lines import (
     SENTENCE_END,
     Casing,
-    capitalized,
     spelling_key,
     to_lower,
+    to_upper,
     words_of,
 )
 
@@ -41,7 +41,20 @@ def restore(line: str, written: Casing, record: Mapping[str, Any]) -> str:
             own = capitalized(own, language)
         restored += [text[end:place], own]
         end = place + len(word)
-    return "".join((*restored, text[end:]))
+    return rewritten(line, "".join((*restored, text[end:])))
+
+
+def rewritten(line: str, text: str) -> str:
+    """Return ``text`` with the attributes that ``line`` may have, e.g. a tag."""
+    made = str.__new__(type(line), text)
+    for name, value in getattr(line, "__dict__", {}).items():
+        setattr(made, name, value)
+    return made
+
+
+def capitalized(word: str, language: str) -> str:
+    """Return a word with a capital first letter."""
+    return to_upper(word[:1], language) + word[1:]
 
 
 class _Table:

@@ -10,12 +10,13 @@ from typing import Any
 
 from transformer_cli.config.languages import base_language
 from transformer_cli.config.schema import Config
-from transformer_cli.extensions.truecasing.lines import casing_of, rewritten, to_upper
+from transformer_cli.extensions.truecasing.lines import casing_of, to_upper
 from transformer_cli.extensions.verbatim.verbatim_parts import map_words
 from transformer_cli.inference.translation import EncodedLine, Reviser, Translation
 from transformer_cli.text.protocol import EncodedSource, Lines, Tokenizers
 
-_TYPES = {"src_lang": str, "tgt_lang": str, "words": str, "capital_first": bool}
+_LANGUAGES = {"src_lang": str, "tgt_lang": str}
+_LEARNED = {"words": str, "capital_first": bool}
 
 
 class TruecaseKind:
@@ -24,17 +25,15 @@ class TruecaseKind:
     def describe(self, config: Config) -> dict[str, Any]:
         if config.tokenizer.lowercase or not getattr(config.tokenizer, "truecase", True):
             return {}
-        languages = map(base_language, (config.data.src_lang, config.data.tgt_lang))
-        return dict(zip(("src_lang", "tgt_lang"), languages, strict=True))
+        return {key: base_language(getattr(config.data, key)) for key in _LANGUAGES}
 
     def searches_again(self, config: Config) -> bool:
         return False
 
     def check(self, record: Any) -> None:
-        is_valid = isinstance(record, dict) and {
-            key: type(value) for key, value in record.items()
-        } == (_TYPES if "words" in record else {"src_lang": str, "tgt_lang": str})
-        if not is_valid:
+        values = record if isinstance(record, dict) else {}
+        types = {key: type(value) for key, value in values.items()}
+        if types not in (_LANGUAGES, _LANGUAGES | _LEARNED):
             raise ValueError("truecase: not a record of casing")
 
     def check_reuse(self, record: dict[str, Any], wanted: dict[str, Any]) -> None:
@@ -69,8 +68,7 @@ class _Truecasing(Tokenizers):
         if kind is not None:
             from transformer_cli.extensions.truecasing.casing import restore
 
-            restored = restore(line, kind, self.record)
-            line = line if restored is line else rewritten(line, restored)
+            line = restore(line, kind, self.record)
         return super().encode_source(line)
 
     @property

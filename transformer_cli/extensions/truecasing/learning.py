@@ -2,7 +2,7 @@
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -36,16 +36,10 @@ def learn_casing(lines: Iterable[str], language: str) -> dict[str, Any]:
         if key != to_lower(word, language):  # its script has two cases
             best[key] = max(best.get(key, (0, "")), (count, word))
             total[key] += count
+    # Each word takes at least two bytes, as a space follows it; the last one may be cut.
+    words = "".join(f"{best[key][1]} " for key, _ in total.most_common()[: MOST_BYTES // 2])
+    whole, _, _ = words.encode()[:MOST_BYTES].rpartition(b" ")
     return {
-        "words": " ".join(_limited(best[key][1] for key, _ in total.most_common())),
+        "words": whole.decode(),
         "capital_first": first[True] >= _MIN_CAPITAL_FIRST * max(1, first.total()),
     }
-
-
-def _limited(words: Iterator[str]) -> Iterator[str]:
-    size = 0
-    for word in words:
-        size += len(word.encode()) + 1
-        if size > MOST_BYTES:
-            return
-        yield word

@@ -25,7 +25,8 @@ def casing_of(line: str) -> Casing | None:
     """
     # The first words of most lines begin with both kinds of letter, and the rest is small.
     starts = [word[0] for word in line.split(None, 4)[:4]]
-    if any(map(str.islower, starts)) and any(map(str.isupper, starts)) and _is_small(line):
+    has_both = any(map(str.islower, starts)) and any(map(str.isupper, starts))
+    if has_both and sum(map(str.islower, line)) > len(line) / 2:
         return None
     words = [list(filter(str.isalpha, word)) for word in without_verbatim(line).split()]
     words = [word for word in words if word]
@@ -43,22 +44,17 @@ def casing_of(line: str) -> Casing | None:
     return written if len(words) >= _FEWEST_WORDS[written] else None
 
 
-def _is_small(line: str) -> bool:
-    return sum(map(str.islower, line)) > len(line) / 2
-
-
 def words_of(line: str) -> Iterator[tuple[str, bool, int]]:
     """Yield the words outside verbatim parts: word, whether it starts a sentence, place."""
-    spans = [(start, end) for _, start, end in find_verbatim(line)]
-    spans.reverse()
+    parts = find_verbatim(line)[::-1]
     end, starts = 0, True
     for match in _WORD.finditer(line):
-        while spans and spans[-1][1] <= match.start():
-            spans.pop()
+        while parts and parts[-1].end <= match.start():
+            parts.pop()
         between = line[end : match.start()]
         starts = (starts or bool(SENTENCE_END.search(between))) and not _DIGIT.search(between)
         end = match.end()
-        if not (spans and spans[-1][0] < end):
+        if not (parts and parts[-1].start < end):
             yield match[0], starts, match.start()
         starts = False
 
@@ -75,19 +71,6 @@ def to_lower(text: str, language: str) -> str:
     return text.lower()
 
 
-def capitalized(word: str, language: str) -> str:
-    """Return a word with a capital first letter."""
-    return to_upper(word[0], language) + word[1:]
-
-
 def spelling_key(word: str, language: str) -> str:
     """Return what all spellings of a word have in common."""
     return to_upper(word, language).replace("ẞ", "SS")
-
-
-def rewritten(line: str, text: str) -> str:
-    """Return ``text`` with the attributes that ``line`` may have, e.g. a tag."""
-    made = str.__new__(type(line), text)
-    for name, value in getattr(line, "__dict__", {}).items():
-        setattr(made, name, value)
-    return made

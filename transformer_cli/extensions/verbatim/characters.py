@@ -11,8 +11,7 @@ SPACELESS = (
 no spaces between words, so reports count each character, with its marks, as a word."""
 # The parts of Unicode that have marks of languages in use today.
 _MARKED = range(0x300, 0x1D00), range(0x302A, 0x309B), range(0xA66F, 0xAC00), range(0xFE20, 0xFE30)
-_JOINERS = "\u200c\u200d"
-MARKS = _JOINERS + "".join(
+MARKS = "\u200c\u200d" + "".join(
     character
     for character in map(chr, chain(*_MARKED))
     if unicodedata.category(character)[0] == "M"

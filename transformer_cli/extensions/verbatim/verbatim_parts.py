@@ -52,9 +52,4 @@ def has_words(line: str) -> bool:
 
     Numbers, dates, punctuation, URLs and tags have nothing to translate.
     """
-    end = 0
-    for _, start, after in find_verbatim(line):
-        if has_letters(line[end:start]):
-            return True
-        end = after
-    return has_letters(line[end:])
+    return has_letters(without_verbatim(line))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Any, TypeVar
 
 import numpy as np
@@ -82,24 +82,15 @@ def align_pieces(translator: TextTranslator[Any], found: Sequence[Found]) -> lis
 
     If a long line was cut into pieces, indices count through the source tokens of all pieces.
     """
-    of_pieces = iter(
-        align_tokens(
-            translator.engine,
-            [ids for line, pieces in found for ids, _ in zip(line.pieces, pieces, strict=False)],
-            [piece.ids for _, pieces in found for piece in pieces],
-            translator.decoding.batch_tokens,
-        )
-    )
+    sources = [ids for line, pieces in found for ids, _ in zip(line.pieces, pieces, strict=False)]
+    targets = [piece.ids for _, pieces in found for piece in pieces]
+    batch_tokens = translator.decoding.batch_tokens
+    of_pieces = iter(align_tokens(translator.engine, sources, targets, batch_tokens))
     aligned = []
     for line, pieces in found:
         starts = accumulate((len(piece) - 1 for piece in line.pieces), initial=0)
-        aligned.append(
-            [
-                start + place
-                for _, start in zip(pieces, starts, strict=False)
-                for place in next(of_pieces)
-            ]
-        )
+        of_line = zip(starts, islice(of_pieces, len(pieces)), strict=False)
+        aligned.append([start + place for start, places in of_line for place in places])
     return aligned
 
 

@@ -13,7 +13,7 @@ from transformer_cli.extensions.alignments.aligning import (
     write_aligned,
 )
 from transformer_cli.inference.engine import SearchEngine
-from transformer_cli.inference.translation import EncodedLine, Reviser, Translation
+from transformer_cli.inference.translation import EncodedLine, Pieces, Reviser, Translation
 from transformer_cli.inference.translator import TextTranslator, Watcher
 from transformer_cli.text.protocol import UNK_ID
 
@@ -42,39 +42,37 @@ class UnknownWords(Reviser):
         """Replace each UNK token with the source word that it is aligned to."""
         unknown = [
             (place, rank)
-            for place, (line, ranked) in enumerate(zip(lines, found, strict=True))
+            for place, ranked in enumerate(found)
             for rank, one in enumerate(ranked)
-            if UNK_ID in _ids(one)
+            if UNK_ID in _tgt_ids(one.pieces)
         ]
         if not unknown:
             return found
-        aligned = align_pieces(
-            translator, [(lines[place], found[place][rank].pieces) for place, rank in unknown]
-        )
+        pairs = [(lines[place], found[place][rank].pieces) for place, rank in unknown]
+        aligned = align_pieces(translator, pairs)
         found = [list(ranked) for ranked in found]
-        for (place, rank), places in zip(unknown, aligned, strict=True):
-            line, one = lines[place], found[place][rank]
-            tokens = _replace_unknown(translator, line, one, places)
-            found[place][rank] = (
-                write_aligned(translator, line, one.pieces, places, tokens)
-                if isinstance(translator, AligningTranslator)
-                else translator.write_line(line, one.pieces, tokens)
-            )
+        for (place, rank), pair, places in zip(unknown, pairs, aligned, strict=True):
+            tokens = _replace_unknown(translator, *pair, places)
+            if isinstance(translator, AligningTranslator):
+                found[place][rank] = write_aligned(translator, *pair, places, tokens)
+            else:
+                found[place][rank] = translator.write_line(*pair, tokens)
         return found
 
 
 def _replace_unknown(
-    translator: TextTranslator[Any], line: EncodedLine, one: Translation, places: Sequence[int]
+    translator: TextTranslator[Any], line: EncodedLine, pieces: Pieces, places: Sequence[int]
 ) -> list[str]:
     """Return a translation's tokens, with each UNK replaced by the source token aligned to it."""
     src_tokens = translator.tokenizers.source_tokens(line.source, ids_of(line))
-    tokens = translator.tokenizers.tgt.filled_tokens(_ids(one), line.source.values)
-    for number, token_id in enumerate(_ids(one)):
+    ids = _tgt_ids(pieces)
+    tokens = translator.tokenizers.tgt.filled_tokens(ids, line.source.values)
+    for number, token_id in enumerate(ids):
         if token_id == UNK_ID:
             # Keep tokens that are aligned to a source token without text.
             tokens[number] = src_tokens[places[number]] or tokens[number]
     return tokens
 
 
-def _ids(translation: Translation) -> list[int]:
-    return [number for piece in translation.pieces for number in piece.ids]
+def _tgt_ids(pieces: Pieces) -> list[int]:
+    return [number for piece in pieces for number in piece.ids]

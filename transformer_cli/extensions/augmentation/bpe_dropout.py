@@ -38,11 +38,8 @@ class Subwords:
             if piece in self._ranks and self._ranks.keys() >= set(piece)
         }
         crossing = any("▁" in piece[1:] for piece in self._ranks)
-        self._begins = {
-            number
-            for number, piece in self._texts.items()
-            if piece.startswith("▁") and not crossing
-        }
+        begins = {number for number, piece in self._texts.items() if piece.startswith("▁")}
+        self._begins = set() if crossing else begins
 
     def sample(self, sentences: Sequence[list[int]], rate: float, seed: int) -> list[list[int]]:
         """Return the ids of the sentences in different, mostly shorter subwords; keep reserved ids.

@@ -36,10 +36,8 @@ class CalibrationNotes(Notes):
     @property
     def facts(self) -> dict[str, Any]:
         """The calibration, and the estimates for the text, for the JSON report."""
-        found = {
-            "error": calibration_error(self.bins),
-            "bins": [one._asdict() for one in self.bins],
-        }
+        bins = [one._asdict() for one in self.bins]
+        found = {"error": calibration_error(self.bins), "bins": bins}
         return {"calibration": asdict(self.learned) | found}
 
     def rows(self) -> Iterator[tuple[str, str, str]]:
@@ -49,9 +47,7 @@ class CalibrationNotes(Notes):
     def remarks(self) -> Iterator[str]:
         """Yield a table of estimates."""
         head = (f"estimated to be good (chrF of {GOOD:g} or more)", "are good", "of")
-        rows = [
-            (f"{each.estimate:.0%}", f"{each.good:.0%}", f"{each.size:,}") for each in self.bins
-        ]
+        rows = [(f"{one.estimate:.0%}", f"{one.good:.0%}", f"{one.size:,}") for one in self.bins]
         yield from align_columns([head, *rows])
 
 

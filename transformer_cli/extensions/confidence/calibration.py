@@ -8,6 +8,7 @@ validation text.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from inspect import get_annotations
 from pathlib import Path
 from typing import NamedTuple
 
@@ -57,8 +58,8 @@ def read_calibration(path: Path) -> Calibration | None:
     if not path.is_file():
         return None
     values = read_json(path)
-    kinds = {"intercept": float, "slope": float, "good": float, "pairs": int, "checkpoint": str}
-    if not isinstance(values, dict) or {key: type(each) for key, each in values.items()} != kinds:
+    given = values.items() if isinstance(values, dict) else ()
+    if {key: type(each) for key, each in given} != get_annotations(Calibration):
         raise RunError(f"{path}: is damaged; write it again with evaluate --calibrate")
     return Calibration(**values)
 

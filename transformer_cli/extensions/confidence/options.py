@@ -69,8 +69,8 @@ class RiskOptions(ExtraOptions):
     def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
         """Return a translator that estimates how likely its translations are good."""
         learned = calibration.read_calibration(given.run / calibration.FILE)
-        is_other = given.marked("run") or not learned or learned.checkpoint != translator.checkpoint
-        if learned and not is_other:
+        is_same = learned and learned.checkpoint == translator.checkpoint
+        if learned and is_same and not given.marked("run"):
             risk = None if self.max_risk is None else float(self.max_risk[:-1]) / 100
             return translator.extended_by(confident.Confident, calibration=learned, max_risk=risk)
         if self.max_risk is not None:

@@ -1,6 +1,7 @@
 """Rules for errors of typing: typos, and missing or double spaces."""
 
 import re
+from functools import partial
 from random import Random
 
 from transformer_cli.extensions.noise.rules import Context, Pair
@@ -28,13 +29,10 @@ def typos(pair: Pair, context: Context) -> Pair:
     draw = context.random
     rows = _ROWS[_LAYOUTS.get(context.src_lang, "qwerty")].split()
 
-    def change(text: str) -> str:
-        def mistype(found: re.Match[str]) -> str:
-            return _mistyped(found[0], rows, draw) if draw.random() < _SHARE else found[0]
+    def mistype(found: re.Match[str]) -> str:
+        return _mistyped(found[0], rows, draw) if draw.random() < _SHARE else found[0]
 
-        return _LONG.sub(mistype, text)
-
-    return pair._replace(src=map_words(pair.src, change))
+    return pair._replace(src=map_words(pair.src, partial(_LONG.sub, mistype)))
 
 
 def _mistyped(word: str, rows: list[str], draw: Random) -> str:

@@ -4,7 +4,6 @@ from bisect import bisect
 from collections.abc import Mapping
 from itertools import accumulate
 from random import Random
-from typing import Any
 
 from transformer_cli.base import registry
 from transformer_cli.data.store import EncodedText, TokenArray
@@ -12,13 +11,6 @@ from transformer_cli.extensions.noise.rules import Context, Pair
 from transformer_cli.text.protocol import UNK_ID, Tokenizers
 
 _Ids = tuple[list[int], list[int]]
-
-
-def load_rule(name: str) -> Any:
-    """Return the function of a rule, by its name."""
-    entry = registry.find("noise rule", name)
-    assert entry is not None
-    return entry.load()
 
 
 class NoisyText:
@@ -36,7 +28,8 @@ class NoisyText:
         max_length: int,
     ) -> None:
         names = sorted(shares)
-        self._rules = [load_rule(name) for name in names]
+        entries = (registry.find("noise rule", name) for name in names)
+        self._rules = [entry.load() for entry in entries if entry]  # the settings name no others
         self._bounds = list(accumulate(shares[name] for name in names))
         self._languages = languages
         self._tokenizers = tokenizers
@@ -65,11 +58,8 @@ class NoisyText:
         following = self._decode((behind, other[1])) if tag == tag_behind else None
         context = Context(*self._languages, random, following or Pair("", ""))
         changed = self._rules[place](text, context)
-        src, tgt = (
-            self._tokenizers.src.encode(changed.src),
-            self._tokenizers.tgt.encode(changed.tgt),
-        )
-        src = tag + src
+        src = tag + self._tokenizers.src.encode(changed.src)
+        tgt = self._tokenizers.tgt.encode(changed.tgt)
         is_valid = src and tgt and max(len(src), len(tgt)) <= self._max_length
         # The search never writes unknown words.
         return (src, tgt) if is_valid and UNK_ID not in tgt else pair

@@ -14,7 +14,6 @@ from transformer_cli.config.data_schema import DataConfig
 from transformer_cli.config.languages import base_language
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.evaluation.scores import Scores, score
-from transformer_cli.extensions.noise.noisy_text import load_rule
 from transformer_cli.extensions.noise.rules import Context, Pair
 from transformer_cli.extensions.truecasing.casing import rewritten
 from transformer_cli.inference.translation import Notes
@@ -25,9 +24,8 @@ def variations(text: ParallelText, data: DataConfig) -> Iterator[tuple[str, Para
     """Yield each kind of noise and the text with it in every pair, always the same."""
     pairs = [Pair(*pair) for pair in text.pairs()]
     languages = base_language(data.src_lang), base_language(data.tgt_lang)
-    for name in registry.all_entries("noise rule"):
-        rule = load_rule(name)
-        changed = []
+    for name, entry in registry.all_entries("noise rule").items():
+        rule, changed = entry.load(), []
         for number, pair in enumerate(pairs):
             behind = pairs[(number + 1) % len(pairs)]
             src, tgt = rule(pair, Context(*languages, Random(f"{name} {number}"), behind))

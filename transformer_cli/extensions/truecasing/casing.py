@@ -3,7 +3,7 @@
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 from transformer_cli.extensions.truecasing.lines import (
@@ -30,13 +30,13 @@ def restore(line: str, written: Casing, record: Mapping[str, Any]) -> str:
     table = _open_table(record["words"], language)
     text = unicodedata.normalize("NFC", line)
     words = [*words_of(text)]
-    usual = [table.find(word) for word, _, _ in words]
+    usual = [table.get(spelling_key(word, language)) for word, _, _ in words]
     is_sentence = bool(SENTENCE_END.search(text, max(0, len(text.rstrip()) - 2)))
     if not _is_unusual(written, words, usual, record["capital_first"], is_sentence):
         return line
     restored, end = [], 0
     for (word, starts_sentence, place), known in zip(words, usual, strict=True):
-        own = known or table.guess(word)
+        own = known or _guess(word, record["words"], language)
         if starts_sentence and record["capital_first"]:
             own = capitalized(own, language)
         restored += [text[end:place], own]
@@ -57,35 +57,28 @@ def capitalized(word: str, language: str) -> str:
     return to_upper(word[:1], language) + word[1:]
 
 
-class _Table:
-    """The usual casing of words; guesses the casing of unknown words from their last letters."""
-
-    def __init__(self, words: str, language: str) -> None:
-        self._language = language
-        self._words = {spelling_key(word, language): word for word in words.split()}
-
-    @cached_property
-    def _capitals(self) -> Counter[str]:
-        """For each ending, the number of words with a capital minus those without."""
-        counts: Counter[str] = Counter()
-        for key, word in self._words.items():
-            for ending in _endings(key):
-                counts[ending] += 1 if word[0].isupper() else -1
-        return counts
-
-    def find(self, word: str) -> str | None:
-        """Return a word in its usual casing, or None if it is unknown."""
-        return self._words.get(spelling_key(word, self._language))
-
-    def guess(self, word: str) -> str:
-        """Return an unknown word with a capital if most words with the same ending have one."""
-        small = to_lower(word, self._language)
-        known = (self._capitals[each] for each in _endings(spelling_key(word, self._language)))
-        surplus = next((count for count in known if abs(count) >= _MIN_SURPLUS), 0)
-        return capitalized(small, self._language) if surplus > 0 else small
+@lru_cache(maxsize=4)
+def _open_table(words: str, language: str) -> dict[str, str]:
+    """Return the words, keyed by what all spellings of each have in common."""
+    return {spelling_key(word, language): word for word in words.split()}
 
 
-_open_table = lru_cache(maxsize=4)(_Table)
+def _guess(word: str, words: str, language: str) -> str:
+    """Return an unknown word with a capital if most words with the same ending have one."""
+    small, capitals = to_lower(word, language), _count_capitals(words, language)
+    known = (capitals[each] for each in _endings(spelling_key(word, language)))
+    surplus = next((count for count in known if abs(count) >= _MIN_SURPLUS), 0)
+    return capitalized(small, language) if surplus > 0 else small
+
+
+@lru_cache(maxsize=4)
+def _count_capitals(words: str, language: str) -> Counter[str]:
+    """Return, for each ending, the number of words with a capital minus those without."""
+    counts: Counter[str] = Counter()
+    for key, word in _open_table(words, language).items():
+        for ending in _endings(key):
+            counts[ending] += 1 if word[0].isupper() else -1
+    return counts
 
 
 def _endings(key: str) -> list[str]:

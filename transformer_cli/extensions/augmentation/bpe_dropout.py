@@ -179,18 +179,14 @@ def build_bpe_dropout(
     rates: tuple[float, float], tokenizers: Tokenizers, max_length: int
 ) -> BpeDropout:
     """Return a ``BpeDropout`` with these rates, one for the source and one for the target."""
-    src, tgt = (
-        _open_subwords(getattr(tokenizers, side), side) if rate else None
-        for side, rate in zip(("src", "tgt"), rates, strict=True)
-    )
+    opened: list[Subwords | None] = []
+    for side, rate in zip(("src", "tgt"), rates, strict=True):
+        try:
+            opened.append(Subwords(getattr(tokenizers, side)) if rate else None)
+        except ValueError as error:
+            raise ConfigError(
+                f"training.{side}_bpe_dropout: needs merges to skip, but the tokenizer's model "
+                "does not use byte pair encoding (BPE); set it to 0"
+            ) from error
+    src, tgt = opened
     return BpeDropout(src, tgt, *rates, max_length)
-
-
-def _open_subwords(tokenizer: Tokenizer, side: str) -> Subwords:
-    try:
-        return Subwords(tokenizer)
-    except ValueError as error:
-        raise ConfigError(
-            f"training.{side}_bpe_dropout: needs merges to skip, but the tokenizer's model does "
-            "not use byte pair encoding (BPE); set it to 0"
-        ) from error

@@ -45,18 +45,9 @@ class PrefixedLine(EncodedLine):
     prefix_ids: list[int] = field(default_factory=list)
 
 
-AddPrefixes = Callable[[Iterable[Sequence[str]], int], Iterable[Sequence[str]]]
-"""A function (chunks of lines, first line's number) that makes each line a ``PrefixedText``."""
-
-
-def with_prefixes(translator: Translator, add_prefixes: AddPrefixes | None = None) -> Translator:
-    """Return a copy of a translator; its translations of a ``PrefixedText`` begin with the prefix.
-
-    If ``add_prefixes`` is given, the copy's ``translate_chunks`` applies it to the lines first.
-    """
-    if add_prefixes is None:
-        return translator.extended_by(_ForcingTranslator)
-    return translator.extended_by(_PairingTranslator, add_prefixes=staticmethod(add_prefixes))
+def with_prefixes(translator: Translator) -> Translator:
+    """Return a translator whose translations of a ``PrefixedText`` begin with the prefix."""
+    return translator.extended_by(_ForcingTranslator)
 
 
 class _ForcingTranslator(TextTranslator[Any]):
@@ -109,10 +100,11 @@ class _ForcingTranslator(TextTranslator[Any]):
         yield from texts
 
 
-class _PairingTranslator(_ForcingTranslator):
+class PairingTranslator(_ForcingTranslator):
     """A translator that forces prefixes, and gets each line's prefix from ``add_prefixes``."""
 
-    add_prefixes: ClassVar[AddPrefixes]
+    add_prefixes: ClassVar[Callable[[Iterable[Sequence[str]], int], Iterable[Sequence[str]]]]
+    """A function (chunks of lines, first line's number) that makes each line a ``PrefixedText``."""
 
     def translate_chunks(
         self,

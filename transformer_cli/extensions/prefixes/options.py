@@ -57,8 +57,8 @@ class PrefixOptions(ExtraOptions):
         """Return a translator that forces the prefixes."""
         if self.prefix_file is None:
             return translator
-        add_prefixes = partial(_add_prefixes, self.prefix_file, given.errors)
-        return forced_prefixes.with_prefixes(translator, add_prefixes)
+        add_prefixes = staticmethod(partial(_add_prefixes, self.prefix_file, given.errors))
+        return translator.extended_by(forced_prefixes.PairingTranslator, add_prefixes=add_prefixes)
 
 
 def _add_prefixes(

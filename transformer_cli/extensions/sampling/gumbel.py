@@ -2,22 +2,10 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import partial
-from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-
-from transformer_cli.inference.translator import TextTranslator
-
-Translator = TypeVar("Translator", bound=TextTranslator[Any])
-
-
-def with_sampling(translator: Translator, seed: int) -> Translator:
-    """Return a translator that draws each token at random, with a beam size of 1."""
-    return replace(translator.with_search(beam_size=1), sampler=partial(Sampler, seed=seed))
 
 
 class Sampler:

@@ -1,6 +1,7 @@
 """The option of ``translate`` that draws random translations instead of searching."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, Any
 
 from transformer_cli.base.errors import UsageError
@@ -31,4 +32,7 @@ class SamplingOptions(ExtraOptions):
 
     def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
         """Return a translator that draws random translations if ``--sample`` is given."""
-        return translator if self.sample is None else gumbel.with_sampling(translator, self.sample)
+        if self.sample is None:
+            return translator
+        sampler = partial(gumbel.Sampler, seed=self.sample)
+        return replace(translator.with_search(beam_size=1), sampler=sampler)

@@ -6,7 +6,7 @@ Commands that only read settings import this module, so numpy is imported where 
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from transformer_cli.base import registry
 from transformer_cli.base.packages import lazy_imports
@@ -16,11 +16,8 @@ from transformer_cli.config.tokenizer_schema import SentencePieceConfig, Tokeniz
 from transformer_cli.text.protocol import Tokenizers
 
 with lazy_imports():
-    from transformer_cli.data import store as stores
+    from transformer_cli.data import batches, store as stores
     from transformer_cli.extensions.augmentation import bpe_dropout
-
-if TYPE_CHECKING:
-    from transformer_cli.data.batches import Augmentation
 
 
 class AugmentationSettings(Section):
@@ -60,7 +57,7 @@ def _may_have_merges(tokenizer: TokenizerSection) -> bool:
 
 def find_changes(
     config: Config, tokenizers: Tokenizers, store: "stores.EncodedStore"
-) -> Iterator[tuple[str, "Augmentation"]]:
+) -> Iterator[tuple[str, "batches.Augmentation"]]:
     """Yield (what it changes, augmentation) for each one set; it changes 'subwords' or 'rows'."""
     training = config.training
     if not isinstance(training, AugmentationSettings):

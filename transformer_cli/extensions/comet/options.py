@@ -1,7 +1,7 @@
 """The option ``--comet`` of ``evaluate``, which adds the score COMET."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli.declaring import flag
@@ -9,9 +9,7 @@ from transformer_cli.cli.evaluate import EvaluateExtra, EvaluateOptions, ScoredT
 
 with lazy_imports():
     from transformer_cli.extensions.comet import scoring_model
-
-if TYPE_CHECKING:
-    from transformer_cli.inference.translation import Notes
+    from transformer_cli.inference import translation
 
 
 @dataclass(frozen=True)
@@ -23,6 +21,6 @@ class CometOptions(EvaluateExtra):
         bool, flag("Also score with COMET, if its package is installed.", "--comet")
     ] = False
 
-    def notes(self, given: EvaluateOptions, scored: ScoredText) -> "Notes | None":
+    def notes(self, given: EvaluateOptions, scored: ScoredText) -> "translation.Notes | None":
         """Return ``Notes`` that compute COMET's score, or None if it was not requested."""
         return scoring_model.load_comet(given.device, scored.pairs.tgt) if self.comet else None

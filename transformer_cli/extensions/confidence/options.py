@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.packages import lazy_imports
@@ -11,9 +11,7 @@ from transformer_cli.cli.evaluate import EvaluateExtra, ScoredText
 
 with lazy_imports():
     from transformer_cli.extensions.confidence import calibrating, calibration, confident
-
-if TYPE_CHECKING:
-    from transformer_cli.inference.translation import Notes
+    from transformer_cli.inference import translation
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,7 @@ class CalibrateOptions(EvaluateExtra):
                 f"evaluate: --calibrate: is for the run as it is; leave out {others[0]}"
             )
 
-    def notes(self, given: Any, scored: ScoredText) -> "Notes | None":
+    def notes(self, given: Any, scored: ScoredText) -> "translation.Notes | None":
         """Calibrate the run if that was requested; return ``Notes`` with the estimates' errors."""
         return calibrating.calibrate(scored) if self.calibrate else None
 

@@ -2,19 +2,17 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli.declaring import OTHERS, flag
 from transformer_cli.cli.evaluate import EvaluateExtra, ScoredText
 
 with lazy_imports():
+    from transformer_cli.config import data_schema
+    from transformer_cli.data import corpus
     from transformer_cli.extensions.noise import perturbed
-
-if TYPE_CHECKING:
-    from transformer_cli.config.data_schema import DataConfig
-    from transformer_cli.data.corpus import ParallelText
-    from transformer_cli.inference.translation import Notes
+    from transformer_cli.inference import translation
 
 
 @dataclass(frozen=True)
@@ -31,13 +29,13 @@ class PerturbOptions(EvaluateExtra):
         ),
     ] = False
 
-    def notes(self, given: Any, scored: ScoredText) -> "Notes | None":
+    def notes(self, given: Any, scored: ScoredText) -> "translation.Notes | None":
         """Return ``Notes`` that score the text with noise, or None if that was not requested."""
         return perturbed.PerturbedScores(scored) if self.perturb else None
 
     def variations(
-        self, text: "ParallelText", data: "DataConfig"
-    ) -> "Iterator[tuple[str, ParallelText]]":
+        self, text: "corpus.ParallelText", data: "data_schema.DataConfig"
+    ) -> "Iterator[tuple[str, corpus.ParallelText]]":
         """Yield the name of each kind of noise and a text with it, if that was requested."""
         if self.perturb:
             yield from perturbed.variations(text, data)

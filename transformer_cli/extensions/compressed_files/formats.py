@@ -5,6 +5,7 @@ import io
 import sys
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from transformer_cli.base.errors import CorpusError, MissingExtraError
+from transformer_cli.base.text_files import Reader
 
 _CHUNK_BYTES = 1 << 17
 _MEMBER_BYTES = 1 << 20
@@ -111,31 +113,21 @@ XZ = Format("xz", _load_lzma)
 ZSTD = Format("zstd", _load_zstd)
 
 
-class _Chunks(io.RawIOBase):
+class _Chunks(Reader):
     """A readable file whose bytes come from ``chunks``, an iterator that reads ``file``."""
 
     def __init__(self, file: io.RawIOBase, chunks: Iterator[bytes]) -> None:
-        self._file = file
-        self._chunks = chunks
+        super().__init__(file, nullcontext)
+        self._chunks = filter(None, chunks)
         self._left = memoryview(b"")
 
-    def readable(self) -> bool:
-        return True
-
     def readinto(self, buffer: Any) -> int:
-        while not self._left:
-            chunk = next(self._chunks, None)
-            if chunk is None:
-                return 0
-            self._left = memoryview(chunk)
+        if not self._left:
+            self._left = memoryview(next(self._chunks, b""))
         size = min(len(buffer), len(self._left))
         buffer[:size] = self._left[:size]
         self._left = self._left[size:]
         return size
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
 
 
 class _Members(io.FileIO):

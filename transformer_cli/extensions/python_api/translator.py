@@ -149,16 +149,9 @@ class Translator:
             UsageError: a number is out of range, the run has no such tag, or the only engine that
                 reads the model cannot force prefixes.
         """
+        search |= {"beam_size": beam_size, "batch_tokens": batch_tokens}
         search |= {"length_penalty": length_penalty}
-        translated = self._translate(
-            "translate",
-            lines,
-            search,
-            beam_size=beam_size,
-            batch_tokens=batch_tokens,
-            tag=tag,
-            prefixes=prefixes,
-        )
+        translated = self._translate("translate", lines, search, tag, prefixes)
         return [best.text for best, *_ in translated]
 
     def translate_n_best(
@@ -185,42 +178,32 @@ class Translator:
         """
         _check_count("translate_n_best: n_best", n_best, LARGEST_BEAM)
         _check_type("translate_n_best: alignments", alignments, bool, "True or False")
+        search |= {"beam_size": beam_size, "batch_tokens": batch_tokens}
         search |= {"length_penalty": length_penalty}
-        return self._translate(
-            "translate_n_best",
-            lines,
-            search,
-            n_best,
-            alignments,
-            beam_size=beam_size,
-            batch_tokens=batch_tokens,
-            tag=tag,
-            prefixes=prefixes,
-        )
+        method = "translate_n_best"
+        return self._translate(method, lines, search, tag, prefixes, n_best, alignments)
 
     def _translate(
         self,
         method: str,
         lines: Iterable[str],
         search: Mapping[str, Any],
-        n_best: int | None = None,
-        alignments: bool = False,
-        *,
-        beam_size: int | None,
-        batch_tokens: int | None,
         tag: str | None,
         prefixes: Iterable[str] | None,
+        n_best: int | None = None,
+        alignments: bool = False,
     ) -> list[list[Translation]]:
         """Check the arguments of ``method`` and translate; if ``n_best`` is None, skip scores."""
-        if unknown := [name for name in search if name not in DecodingConfig.options()]:
+        known = ("beam_size", "batch_tokens", *DecodingConfig.options())
+        if unknown := [name for name in search if name not in known]:
             problem = f"got an unexpected keyword argument '{unknown[0]}'"
             raise TypeError(f"Translator.{method}() {problem}")
-        search = {"beam_size": beam_size, "batch_tokens": batch_tokens, **search}
         for name, value in search.items():
             if value is not None:
                 _check_setting(method, name, value)
         if tag is not None:
             _check_type(f"{method}: tag", tag, str, "text")
+        beam_size = search["beam_size"]
         if n_best is not None and beam_size is not None and n_best > beam_size:
             raise UsageError(f"{method}: a beam of {beam_size} cannot hold the {n_best} best")
         texts = _read_texts(method, "line", lines)
@@ -246,13 +229,11 @@ class Translator:
             translator = loaded.with_search(**search)
             translator = translator.with_search(max(n_best or 1, translator.decoding.beam_size))
             if starts is not None:
-                from transformer_cli.extensions.prefixes.forced_prefixes import (
-                    PrefixedText,
-                    with_prefixes,
-                )
+                from transformer_cli.extensions.prefixes import forced_prefixes
 
-                translator = with_prefixes(translator)
-                texts = list(map(PrefixedText, texts, starts, range(1, len(texts) + 1)))
+                translator = forced_prefixes.with_prefixes(translator)
+                numbers = range(1, len(texts) + 1)
+                texts = list(map(forced_prefixes.PrefixedText, texts, starts, numbers))
             if alignments:
                 from transformer_cli.extensions.alignments.aligning import with_alignments
 

@@ -1,10 +1,10 @@
 """A file of word alignments, with one line for each translated line."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self, TextIO
+from typing import Self
 
 from transformer_cli.base.text_files import text_writer
 from transformer_cli.base.writing import claim, whole_file
@@ -29,10 +29,14 @@ class _Links(Notes):
     """
 
     def __init__(self, path: Path) -> None:
-        self._opened = _open(path)
+        self._path = path
 
     def __enter__(self) -> Self:
-        self._file = self._opened.__enter__()
+        with ExitStack() as stack:
+            stack.enter_context(claim(self._path))
+            temporary = stack.enter_context(whole_file(self._path, is_named=True))
+            self._file = stack.enter_context(text_writer(temporary, self._path))
+            self._opened = stack.pop_all()
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -44,13 +48,3 @@ class _Links(Notes):
         links = " ".join(f"{src_word}-{tgt_word}" for src_word, tgt_word in found[0].alignment)
         self._file.write(f"{links}\n")
         return ()
-
-
-@contextmanager
-def _open(path: Path) -> Iterator[TextIO]:
-    with (
-        claim(path),
-        whole_file(path, is_named=True) as temporary,
-        text_writer(temporary, path) as file,
-    ):
-        yield file

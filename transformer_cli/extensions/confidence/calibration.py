@@ -103,7 +103,7 @@ class Bin(NamedTuple):
 
 def find_bins(estimates: np.ndarray, is_good: np.ndarray) -> list[Bin]:
     """Divide translations into ``BINS`` of equal size by their estimates."""
-    parts = np.array_split(np.argsort(estimates, kind="stable"), min(BINS, len(estimates)) or 1)
+    parts = np.array_split(np.argsort(estimates, kind="stable"), BINS)
     return [
         Bin(float(estimates[part].mean()), float(is_good[part].mean()), len(part))
         for part in parts

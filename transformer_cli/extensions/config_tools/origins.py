@@ -2,9 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any
-
-from pydantic import Field
+from typing import Any
 
 from transformer_cli.config import setting_tree as tree
 from transformer_cli.config.differences import as_yaml
@@ -28,7 +26,7 @@ class Written:
         return f"{self.source}:{self.line}" if self.line else self.source
 
 
-Origins = dict[str, Annotated[tuple[Written, ...], Field(min_length=1)]]
+Origins = dict[str, tuple[Written, ...]]
 """Maps a setting's dotted key to its value and then those it replaced; omits unset settings."""
 
 

@@ -71,8 +71,7 @@ class NoisyText:
 
     def _decode(self, pair: _Ids) -> Pair | None:
         """Return the text of a pair, or None if ids do not show what they stand for."""
-        sides = (self._tokenizers.src, self._tokenizers.tgt)
-        for tokenizer, ids in zip(sides, pair, strict=True):
-            if UNK_ID in ids or max(ids, default=0) >= tokenizer.text_size:
-                return None
-        return Pair(*(tokenizer.decode(ids) for tokenizer, ids in zip(sides, pair, strict=True)))
+        sides = [*zip((self._tokenizers.src, self._tokenizers.tgt), pair, strict=True)]
+        if any(UNK_ID in ids or max(ids, default=0) >= side.text_size for side, ids in sides):
+            return None
+        return Pair(*(side.decode(ids) for side, ids in sides))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from transformer_cli.extensions.revision.foreign_scripts import are_close, script_of, scripts_of
 from transformer_cli.extensions.verbatim.manifest import SIGNS
+from transformer_cli.extensions.verbatim.verbatim_parts import without_verbatim
 from transformer_cli.inference.translation import EncodedLine, Notes, Reviser, Translation
 
 if TYPE_CHECKING:
@@ -82,8 +83,6 @@ def is_copy(src: str, tgt: str) -> bool:
 
 def is_short(line: str) -> bool:
     """Return whether a line has so few letters, except in URLs etc., that a copy may be right."""
-    from transformer_cli.extensions.verbatim.verbatim_parts import without_verbatim  # rarely used
-
     return sum(map(str.isalpha, without_verbatim(line))) < MIN_TELLING_LETTERS
 
 

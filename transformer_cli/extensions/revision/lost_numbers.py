@@ -37,7 +37,7 @@ def loses_addresses(src: str, tgt: str) -> bool:
 
 
 def _find_addresses(line: str) -> Counter[str]:
-    return Counter(each.text.casefold().rstrip("/*") for each in find_verbatim(line, ("urls",)))
+    return Counter(each.text.casefold().rstrip("/*") for each in find_verbatim(line, ["urls"]))
 
 
 def find_numbers(line: str, reads_afternoons: bool) -> Counter[str]:

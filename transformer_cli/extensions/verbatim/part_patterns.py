@@ -49,11 +49,11 @@ _INLINE_ELEMENT = re.compile(
 
 def find(line: str, groups: Collection[Group]) -> Iterator[re.Match[str]]:
     """Yield a match for each verbatim part of these groups in a line, from left to right."""
-    pattern = _compile(tuple(group for group in _PATTERNS if group in groups))
+    pattern = _compile(tuple(groups))
     closed: set[str] | None = None
     place = 0
     while match := pattern.search(line, place):
-        opened = match["opened"] if "opened" in pattern.groupindex else None
+        opened = match["opened"] if "tags" in groups else None
         if opened is not None and "=" not in match[0] and not match[0].endswith("/>"):
             if closed is None:
                 closed = {name.lower() for name in _CLOSING.findall(line)}
@@ -67,4 +67,4 @@ def find(line: str, groups: Collection[Group]) -> Iterator[re.Match[str]]:
 
 @cache
 def _compile(groups: tuple[Group, ...]) -> re.Pattern[str]:
-    return re.compile("|".join(map(_PATTERNS.__getitem__, groups)))
+    return re.compile("|".join(each for group, each in _PATTERNS.items() if group in groups))

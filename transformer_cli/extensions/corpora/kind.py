@@ -8,7 +8,7 @@ from transformer_cli.base.errors import CorpusError, RunError
 from transformer_cli.data.corpus import ParallelFiles, ParallelText
 from transformer_cli.data.kinds import CorpusKind, Preparation
 from transformer_cli.extensions.corpora import prepared
-from transformer_cli.extensions.corpora.settings import CorpusData, SourceConfig
+from transformer_cli.extensions.corpora.settings import CorpusData
 
 
 class SourcesKind(CorpusKind[CorpusData]):
@@ -20,12 +20,11 @@ class SourcesKind(CorpusKind[CorpusData]):
     keeps_text = True
 
     def split_names(self) -> list[str]:
-        split = self.data.split
-        drawn = ["test"] if split is not None and split.test else []
-        return ["train", "val", *drawn, *self.data.test]
+        data = self.data
+        return ["train", "val", *(["test"] if data.split and data.split.test else []), *data.test]
 
     def open_split(self, split: str, place: Path | None) -> ParallelFiles | ParallelText:
-        if (source := self._given.get(split)) is not None:
+        if (source := self.data.given_splits.get(split)) is not None:
             return prepared.read_given(source, self.data)
         record = None if place is None else prepared.read_corpus_record(place)
         if place is None or record is None:
@@ -49,11 +48,8 @@ class SourcesKind(CorpusKind[CorpusData]):
 
     def is_here(self, split: str, place: Path | None) -> bool:
         """Return False if the split has a source of its own that must be downloaded, else True."""
-        return split not in self._given or self._given[split].is_local
-
-    @property
-    def _given(self) -> dict[str, SourceConfig]:
-        return prepared.given_sources(self.data)
+        source = self.data.given_splits.get(split)
+        return source is None or source.is_local
 
     def has_prepared(self, directory: Path, is_begun: bool) -> bool:
         """Return whether ``directory`` has the run's text, up to date unless training has begun."""

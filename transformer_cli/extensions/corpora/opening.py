@@ -9,7 +9,6 @@ from typing import Any
 from transformer_cli.base import registry
 from transformer_cli.base.errors import CorpusError, MissingExtraError, UsageError
 from transformer_cli.base.locations import LOCAL, find_files, locate
-from transformer_cli.base.text_files import is_compressed
 from transformer_cli.data.corpus import ParallelFiles, mtime_key_of
 from transformer_cli.extensions.corpora.concatenated import ConcatenatedSources
 from transformer_cli.extensions.corpora.po import PoReader
@@ -17,6 +16,7 @@ from transformer_cli.extensions.corpora.settings import SourceConfig
 from transformer_cli.extensions.corpora.tables import SEPARATED_BY_TABS, FieldsReader, TsvReader
 from transformer_cli.extensions.corpora.tmx import TmxReader
 from transformer_cli.extensions.corpora.units import BadUnits, UnitReader
+from transformer_cli.inference.plain_text import ending_of
 
 MAX_BAD_UNITS = 0.01  # the default share of a source's lines, rows or entries that may be damaged
 
@@ -35,9 +35,13 @@ class TextFilesReader(ConcatenatedSources):
     sources: tuple[ParallelFiles, ...]
     bad: BadUnits = field(default_factory=BadUnits, compare=False)
 
+    @property
+    def paths(self) -> list[Path]:
+        return [path for source in self.sources for path in source.paths]
+
     def mtime_key(self) -> str | None:
         """Return one ``mtime_key`` for all files, so that each server is queried only once."""
-        return mtime_key_of(path for source in self.sources for path in source.paths)
+        return mtime_key_of(self.paths)
 
 
 SourceReader = TextReader | TextFilesReader | UnitReader
@@ -53,18 +57,12 @@ def check_stores(name: str) -> None:
 
 def count_bytes(reader: SourceReader) -> int:
     """Return the total size of a source's files as stored, in bytes."""
-    if isinstance(reader, UnitReader):
-        paths = list(reader.files)
-    else:
-        both = [reader] if isinstance(reader, TextReader) else reader.sources
-        paths = [path for files in both for path in files.paths]
     by_location: dict[Any, list[Path]] = {}
-    for path in paths:
+    for path in reader.paths:
         by_location.setdefault(locate(path), []).append(path)
-    here = [path for path in by_location.pop(LOCAL, []) if path.is_file()]
-    sizes = [path.stat().st_size for path in here]
-    for location, those in by_location.items():
-        sizes += location.sizes(those)
+    sizes = [path.stat().st_size for path in by_location.pop(LOCAL, []) if path.is_file()]
+    for location, paths in by_location.items():
+        sizes += location.sizes(paths)
     return sum(sizes)
 
 
@@ -103,15 +101,14 @@ def open_source(
 
 def source_of_file(path: Path) -> SourceConfig:
     """Return the source setting for a TMX, PO or two-column TSV file; else raise UsageError."""
-    name = path.with_suffix("") if is_compressed(path) else path
-    match name.suffix.lower().removeprefix("."):
-        case "tmx":
+    match ending := ending_of(path):
+        case ".tmx":
             return SourceConfig(tmx=path)
-        case "po":
+        case ".po":
             return SourceConfig(po=path)
-        case "tsv":
+        case ".tsv":
             return SourceConfig(tsv=path, src_column=1, tgt_column=2)
-    hint = f"; {SEPARATED_BY_TABS}" if name.suffix.lower() == ".csv" else ""
+    hint = f"; {SEPARATED_BY_TABS}" if ending == ".csv" else ""
     raise UsageError(f"{path}: expected .tmx, .po or .tsv (two columns){hint}")
 
 

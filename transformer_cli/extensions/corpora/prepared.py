@@ -109,7 +109,7 @@ def readable_pairs(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]
 def open_writer(files: ParallelFiles) -> Iterator[Callable[[str, str], None]]:
     """Yield a function that writes a pair; both files appear when the ``with`` block succeeds."""
     with ExitStack() as stack:
-        made = [stack.enter_context(whole_file(path)) for path in (files.src, files.tgt)]
+        made = [stack.enter_context(whole_file(path)) for path in files.paths]
         src, tgt = (
             stack.enter_context(path.open("w", encoding="utf-8", newline="")) for path in made
         )
@@ -121,20 +121,15 @@ def open_writer(files: ParallelFiles) -> Iterator[Callable[[str, str], None]]:
         yield write
 
 
-def given_sources(data: CorpusData) -> dict[str, SourceConfig]:
-    """Return the sources in ``data.val`` and ``data.test``, keyed by split."""
-    return {**({} if data.val is None else {"val": data.val}), **data.test}
-
-
 def find_text_files(data: CorpusData) -> tuple[dict[str, ParallelFiles], dict[str, ParallelFiles]]:
     """Return the aligned text files among the training sources, and among splits' own sources."""
     training = {f"data.sources[{n}]": source for n, source in enumerate(data.sources)}
-    of_training, of_given = (
-        {
-            name: ParallelFiles(source.src, source.tgt)
-            for name, source in sources.items()
-            if source.src is not None and source.tgt is not None
-        }
-        for sources in (training, given_sources(data))
-    )
-    return of_training, of_given
+    return _text_files(training), _text_files(data.given_splits)
+
+
+def _text_files(sources: dict[str, SourceConfig]) -> dict[str, ParallelFiles]:
+    return {
+        name: ParallelFiles(source.src, source.tgt)
+        for name, source in sources.items()
+        if source.src is not None and source.tgt is not None
+    }

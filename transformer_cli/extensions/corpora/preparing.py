@@ -8,10 +8,9 @@ Cleaning also writes the rejected pairs.
 
 import tempfile
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from itertools import compress, islice
 from pathlib import Path
 
@@ -37,7 +36,8 @@ from transformer_cli.extensions.corpora.deciding import (
     judge,
 )
 from transformer_cli.extensions.corpora.opening import SourceReader, count_bytes
-from transformer_cli.extensions.corpora.settings import CorpusData, SourceConfig, SplitConfig
+from transformer_cli.extensions.corpora.settings import CorpusData, SplitConfig
+from transformer_cli.extensions.corpora.units import BadUnits
 
 HELD_OUT = "held_out"  # the reason to leave out a pair that shares a side with a val or test pair
 DROPPED = "dropped.tsv"
@@ -69,49 +69,30 @@ def is_prepared(data: CorpusData, directory: Path) -> bool:
     record = prepared.read_corpus_record(directory)
     if record is None:
         return False
-    sources = _concatenate(_open_sources(data))
-    mtime_key = sources.mtime_key()
+    text = ConcatenatedSources(tuple(_open_sources(data).values()))
+    mtime_key = text.mtime_key()
     if mtime_key is not None and mtime_key == record.mtime_key:
         return True
-    return record.made_of == {"sources": sources.source_sha256()}
+    return record.made_of == {"sources": text.source_sha256()}
 
 
 def sum_unprepared(data: CorpusData, split: str) -> str:
     """Return a SHA-256 of a split's name, the settings and the sources."""
-    sums = "".join(reader.source_sha256() for reader in _open_all(data))
+    readers = (*_open_sources(data).values(), *_open_given(data))
+    sums = "".join(reader.source_sha256() for reader in readers)
     return sum_json([split, data.fingerprint(), sums])
 
 
-@dataclass(frozen=True)
-class _Source:
-    name: str
-    config: SourceConfig
-    filters: Sequence[str]
-    reader: SourceReader
-
-
-def _open_sources(data: CorpusData) -> list[_Source]:
-    return [
-        _Source(
-            f"sources[{number}] {source.name}",
-            source,
-            data.filters if source.filters is None else source.filters,
-            prepared.open_configured(source, data),
-        )
+def _open_sources(data: CorpusData) -> dict[str, SourceReader]:
+    """Return the readers of ``data.sources``, keyed by their names in records and messages."""
+    return {
+        f"sources[{number}] {source.name}": prepared.open_configured(source, data)
         for number, source in enumerate(data.sources)
-    ]
+    }
 
 
-def _concatenate(sources: Sequence[_Source]) -> ConcatenatedSources:
-    return ConcatenatedSources(tuple(source.reader for source in sources))
-
-
-def _open_all(data: CorpusData) -> list[SourceReader]:
-    """Return readers for all sources, including the splits' own sources."""
-    return [
-        prepared.open_configured(source, data)
-        for source in (*data.sources, *prepared.given_sources(data).values())
-    ]
+def _open_given(data: CorpusData) -> list[SourceReader]:
+    return [prepared.open_configured(source, data) for source in data.given_splits.values()]
 
 
 def write_corpus(
@@ -125,20 +106,21 @@ def write_corpus(
     If ``writes_dropped`` is true, append the pairs that are left out to the file ``DROPPED``.
     """
     sources = _open_sources(data)
-    text = _concatenate(sources)
+    text = ConcatenatedSources(tuple(sources.values()))
     mtime_key, source_sha256 = text.mtime_key(), text.source_sha256()
     # Read the first pair of each source, to find a wrong name now and not hours later.
-    for reader in _open_all(data):
+    for reader in (*sources.values(), *_open_given(data)):
         next(reader.pairs(), None)
+    filters = [data.filters if each.filters is None else each.filters for each in data.sources]
     filtering = Filtering(
-        names=tuple(sorted({name for source in sources for name in source.filters})),
+        names=tuple(sorted(set[str]().union(*filters))),
         settings=FilterSettings.of(data),
-        active=tuple(frozenset({"blank", *source.filters}) for source in sources),
+        active=tuple(frozenset({"blank", *names}) for names in filters),
         with_sides=data.split is not None,
     )
     with tempfile.TemporaryDirectory(dir=directory) as work:
         spooled = [Path(work, side) for side in ("src", "tgt")]
-        with _open_executor(executor, sources, directory) as tasks:
+        with _choose_executor(executor, sources.values(), directory) as tasks:
             columns, sizes = _read(filtering, sources, spooled, tasks)
         now = text.mtime_key()
         if (now is None or now != mtime_key) and text.source_sha256() != source_sha256:
@@ -147,39 +129,35 @@ def write_corpus(
                 "writes to them"
             )
         source_of = np.repeat(np.arange(len(sources), dtype=np.int32), sizes)
-        may_hold_out = np.array([bool(source.config.split) for source in sources])[source_of]
+        may_hold_out = np.array([bool(source.split) for source in data.sources])[source_of]
         fates = _decide(filtering, columns, source_of, data.split, may_hold_out)
         names = [*SPLITS.values(), *(filter_.name for filter_ in filtering.filters), HELD_OUT]
         _write_splits(spooled, fates, directory)
         if writes_dropped:
-            of_pairs = (sources[number].name for number in source_of.tolist())
+            source_names = list(sources)
+            of_pairs = (source_names[number] for number in source_of.tolist())
             append_dropped(spooled, fates, names, of_pairs, directory / DROPPED)
-    ends = np.cumsum(sizes).tolist()
-    records = []
-    for source, size, end in zip(sources, sizes, ends, strict=True):
-        counts = np.bincount(fates[end - size : end], minlength=len(names))
-        records.append(_record(source, names, counts))
+    of_sources = zip(sources.items(), np.split(fates, np.cumsum(sizes)[:-1]), strict=True)
+    records = [_record(name, reader.bad, names, own) for (name, reader), own in of_sources]
     return prepared.CorpusRecord(
         made_of={"sources": source_sha256}, mtime_key=mtime_key, sources=records
     )
 
 
-@contextmanager
-def _open_executor(
-    given: Executor | None, sources: Sequence[_Source], directory: Path
-) -> Iterator[Executor]:
-    """Yield an executor that suits the size of the text; see ``prepare_corpus``."""
-    if sum(count_bytes(source.reader) for source in sources) < MIN_BYTES_FOR_WORKERS:
-        yield SerialExecutor()
-    elif given is not None:
-        yield given
-    else:
-        with find_executor((), directory)() as executor:
-            yield executor
+def _choose_executor(
+    given: Executor | None, readers: Iterable[SourceReader], directory: Path
+) -> AbstractContextManager[Executor]:
+    """Return an executor that suits the size of the text; see ``prepare_corpus``."""
+    if sum(map(count_bytes, readers)) < MIN_BYTES_FOR_WORKERS:
+        return SerialExecutor()
+    return find_executor((), directory)() if given is None else nullcontext(given)
 
 
 def _read(
-    filtering: Filtering, sources: Sequence[_Source], spooled: Sequence[Path], tasks: Executor
+    filtering: Filtering,
+    sources: Mapping[str, SourceReader],
+    spooled: Sequence[Path],
+    tasks: Executor,
 ) -> tuple[list[np.ndarray], list[int]]:
     """Write all pairs to the temporary files ``spooled``, and run ``judge`` on them in tasks.
 
@@ -190,9 +168,8 @@ def _read(
     sizes = []
     with ExitStack() as stack:
         files = [stack.enter_context(path.open("wb")) for path in spooled]
-        for number, source in enumerate(sources):
-            shown = show_progress(source.reader.pairs(), source.name, " pairs")
-            pairs = prepared.readable_pairs(shown)
+        for number, (name, reader) in enumerate(sources.items()):
+            pairs = prepared.readable_pairs(show_progress(reader.pairs(), name, " pairs"))
             sizes.append(0)
             while part := list(islice(pairs, PART_PAIRS)):
                 sizes[-1] += len(part)
@@ -281,15 +258,14 @@ def append_dropped(
                 file.write(("\t".join(cell.replace("\t", " ") for cell in cells) + "\n").encode())
 
 
-def _record(source: _Source, fates: Sequence[str], counts: np.ndarray) -> prepared.SourceRecord:
-    by_fate = {name: number for name, number in zip(fates, counts.tolist(), strict=True) if number}
+def _record(
+    name: str, bad: BadUnits, names: Sequence[str], fates: np.ndarray
+) -> prepared.SourceRecord:
+    counts = np.bincount(fates, minlength=len(names)).tolist()
+    removed = {fate: count for fate, count in zip(names, counts, strict=True) if count}
+    kept = {split: removed.pop(split) for split in SPLITS.values() if split in removed}
     return prepared.SourceRecord(
-        name=source.name,
-        pairs=int(counts.sum()),
-        bad=source.reader.bad.count,
-        first_bad=source.reader.bad.why,
-        removed={name: by_fate[name] for name in by_fate if name not in SPLITS.values()},
-        kept={name: by_fate[name] for name in by_fate if name in SPLITS.values()},
+        name=name, pairs=len(fates), bad=bad.count, first_bad=bad.why, removed=removed, kept=kept
     )
 
 

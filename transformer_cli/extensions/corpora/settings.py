@@ -1,8 +1,7 @@
 """The settings of text from sources in several formats: filters, splits and mixing."""
 
 import re
-from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -10,12 +9,10 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    GetCoreSchemaHandler,
-    GetJsonSchemaHandler,
     WithJsonSchema,
     model_validator,
 )
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+from pydantic_core import PydanticCustomError
 
 from transformer_cli.config.data_schema import DataSection, TextFiles
 from transformer_cli.config.sections import (
@@ -28,6 +25,7 @@ from transformer_cli.config.sections import (
 )
 from transformer_cli.config.setting_tree import describe_value
 from transformer_cli.extensions.checks.rules import FILTER_NAMES, FilterSettings
+from transformer_cli.inference.plain_text import ending_of
 
 
 def _expected(what: str) -> PydanticCustomError:
@@ -35,27 +33,15 @@ def _expected(what: str) -> PydanticCustomError:
     return PydanticCustomError("expected", "expected {what}", {"what": what})
 
 
-@dataclass(frozen=True)
-class Matching:
-    """An annotation for text that must match ``pattern``; messages describe it with ``words``."""
+def _matching(pattern: str, words: str) -> AfterValidator:
+    """Return a check of text that must match ``pattern``; messages describe it with ``words``."""
 
-    pattern: str
-    words: str
-
-    def _check(self, value: str) -> str:
-        if re.fullmatch(self.pattern, value):
+    def check(value: str) -> str:
+        if re.fullmatch(pattern, value):
             return value
-        raise _expected(self.words)
+        raise _expected(words)
 
-    def __get_pydantic_core_schema__(
-        self, source: Any, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
-        return core_schema.no_info_after_validator_function(self._check, handler(source))
-
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        return {**handler(schema), "pattern": self.pattern}
+    return AfterValidator(check)
 
 
 SourceFormat = Literal["tmx", "tsv", "jsonl", "parquet", "po", "opus", "hf", "text"]
@@ -67,14 +53,18 @@ _KEYS_OF_FORMATS = {
     ("config",): ("hf",),
 }
 PATH_KEYS = ("src", "tgt", *_FILE_FORMATS)  # the keys of a source whose values are paths
-SPLIT_NAME = r"[A-Za-z0-9_-]{1,64}"
 TWO_NAMES = "^[A-Za-z0-9][A-Za-z0-9_.-]{0,95}/[A-Za-z0-9][A-Za-z0-9_.-]{0,95}$"
+_TwoNames = Annotated[str, WithJsonSchema({"type": "string", "pattern": TWO_NAMES})]
 CorpusName = Annotated[
-    str, Matching(TWO_NAMES, "CORPUS/VERSION, as listed by transformer-cli init --from opus")
+    _TwoNames, _matching(TWO_NAMES, "CORPUS/VERSION, as listed by transformer-cli init --from opus")
 ]
-DataSetName = Annotated[str, Matching(TWO_NAMES, "OWNER/NAME")]
+DataSetName = Annotated[_TwoNames, _matching(TWO_NAMES, "OWNER/NAME")]
 TAG_PATTERN = r"^[A-Za-z0-9_-]{1,32}$"
-TagName = Annotated[str, Matching(TAG_PATTERN, "at most 32 letters, digits, - and _")]
+TagName = Annotated[
+    str,
+    _matching(TAG_PATTERN, "at most 32 letters, digits, - and _"),
+    WithJsonSchema({"type": "string", "pattern": TAG_PATTERN}),
+]
 MAX_WEIGHT = 1000.0  # the maximum number of times that a pair may be drawn in an epoch
 
 if TYPE_CHECKING:
@@ -209,7 +199,7 @@ class SourceConfig(TextFiles):
 
 def describe_source(path: str) -> str:
     """Return an example of the source setting for the file ``path``, to show in messages."""
-    ending = PurePath(re.sub(r"\.(gz|xz|zst)$", "", path)).suffix.removeprefix(".").lower()
+    ending = ending_of(Path(path)).removeprefix(".")
     shown = path if re.fullmatch(r"[\w./*?-]{1,80}", path) else "FILE"
     match ending:
         case "tsv":
@@ -241,28 +231,26 @@ class Replay(Section):
     ] = Field(description="its sources")
 
 
-def check_tags(sources: list[SourceConfig], config: Any) -> None:
-    """Raise ValueError if sources have tags but training joins their lines."""
-    is_joined = getattr(config.training, "concatenate", 0.0) > 0.0
-    if is_joined and any(source.tag is not None for source in sources):
-        raise ValueError(
-            "training.concatenate: tags (tag) and placeholders (protect) belong to one line, "
-            "so lines cannot be joined; set it to 0, or remove tags and placeholders"
-        )
+class SourceSettings(Section):
+    """Settings with sources, whose tags need training that joins no lines."""
+
+    def check_with(self, config: Any) -> None:
+        super().check_with(config)
+        is_joined = getattr(config.training, "concatenate", 0.0) > 0.0
+        if is_joined and tag_names(self):
+            raise ValueError(
+                "training.concatenate: tags (tag) and placeholders (protect) belong to one line, "
+                "so lines cannot be joined; set it to 0, or remove tags and placeholders"
+            )
 
 
-class ReplaySettings(Section):
+class ReplaySettings(SourceSettings):
     """The setting ``data.replay``, for data kinds with the user's own text."""
 
     replay: Replay | None = setting(None, "replayed text, to limit forgetting")
 
-    def check_with(self, config: Any) -> None:
-        super().check_with(config)
-        if self.replay is not None:
-            check_tags(self.replay.sources, config)
 
-
-class MoreSettings(Section):
+class MoreSettings(SourceSettings):
     """The setting ``data.more``, for data kinds that accept additional training pairs."""
 
     more: Annotated[list[SourceConfig], AfterValidator(_check_unfiltered)] = setting(
@@ -270,10 +258,6 @@ class MoreSettings(Section):
         "more training pairs, such as another model's translations (data diversification, Nguyen "
         "et al. 2020)",
     )
-
-    def check_with(self, config: Any) -> None:
-        super().check_with(config)
-        check_tags(self.more, config)
 
 
 class SplitConfig(Section):
@@ -305,20 +289,6 @@ class CorpusData(ReplaySettings, FilterSettings):
         0.01, "share of a source's lines, rows or entries that may be damaged; more is an error"
     )
 
-    def check_with(self, config: Any) -> None:
-        super().check_with(config)
-        check_tags([*self.sources, *filter(None, [self.val]), *self.test.values()], config)
-
-    @model_validator(mode="after")
-    def _given_splits_are_whole(self) -> Self:
-        given = {f"test.{name}": source for name, source in self.test.items()}
-        for name, source in (given if self.val is None else {"val": self.val, **given}).items():
-            for key in ("filters", "weight") if source.hf else ("filters", "split", "weight"):
-                if getattr(source, key) != SourceConfig.model_fields[key].default:
-                    problem = "is for data.sources, as a given split is used whole; remove it"
-                    raise ValueError(f"{name}.{key}: {problem}")
-        return self
-
     @model_validator(mode="after")
     def _has_splits(self) -> Self:
         if (self.split is None) == (self.val is None):
@@ -333,7 +303,7 @@ class CorpusData(ReplaySettings, FilterSettings):
         taken = {name: name for name in ("train", "val", *(["test"] if is_drawn else []))}
         for name in self.test:
             problem = ""
-            if not re.fullmatch(SPLIT_NAME, name):
+            if not re.fullmatch("[A-Za-z0-9_-]{1,64}", name):
                 problem = "files are named after it; use only letters, digits, - and _"
             elif re.fullmatch("con|prn|aux|nul|(com|lpt)[0-9]", name.lower()):
                 problem = "files are named after it, but Windows does not allow this name; use "
@@ -345,8 +315,23 @@ class CorpusData(ReplaySettings, FilterSettings):
             taken[name.lower()] = name
         return self
 
+    @model_validator(mode="after")
+    def _given_splits_are_whole(self) -> Self:
+        for split, source in self.given_splits.items():
+            for key in ("filters", "weight") if source.hf else ("filters", "split", "weight"):
+                if getattr(source, key) != SourceConfig.model_fields[key].default:
+                    place = split if split == "val" else f"test.{split}"
+                    problem = "is for data.sources, as a given split is used whole; remove it"
+                    raise ValueError(f"{place}.{key}: {problem}")
+        return self
 
-def find_more(data: DataSection) -> list[SourceConfig]:
+    @property
+    def given_splits(self) -> dict[str, SourceConfig]:
+        """The sources in ``val`` and ``test``, keyed by split."""
+        return {**({} if self.val is None else {"val": self.val}), **self.test}
+
+
+def find_more(data: Section) -> list[SourceConfig]:
     """Return the sources of additional training pairs, from the setting ``data.more``."""
     return data.more if isinstance(data, MoreSettings) else []
 
@@ -356,16 +341,15 @@ def may_have_more(data: DataSection) -> bool:
     return "more" in extend_fully(type(data)).model_fields
 
 
-def find_replay(data: DataSection) -> Replay | None:
+def find_replay(data: Section) -> Replay | None:
     """Return ``data.replay``, which adds general text to training; None if it is not set."""
     return data.replay if isinstance(data, ReplaySettings) else None
 
 
-def added_sources(data: DataSection) -> dict[str, SourceConfig]:
+def added_sources(data: Section) -> dict[str, SourceConfig]:
     """Return the sources that training adds to the split ``train``, keyed by name."""
-    lists = {"data.more": find_more(data)}
-    if (replay := find_replay(data)) is not None:
-        lists["data.replay.sources"] = replay.sources
+    replay = find_replay(data)
+    lists = {"data.more": find_more(data), "data.replay.sources": replay.sources if replay else []}
     return {
         f"{key}[{number}]": source
         for key, sources in lists.items()
@@ -373,14 +357,9 @@ def added_sources(data: DataSection) -> dict[str, SourceConfig]:
     }
 
 
-def list_sources(data: DataSection) -> list[SourceConfig]:
-    """Return all sources of training, validation and test text."""
+def tag_names(data: Section) -> list[str]:
+    """Return the tags of all sources of training, validation and test text, sorted."""
     sources = [*added_sources(data).values()]
     if isinstance(data, CorpusData):
-        sources += [*data.sources, *filter(None, [data.val]), *data.test.values()]
-    return sources
-
-
-def tag_names(data: DataSection) -> list[str]:
-    """Return the tags of all sources, sorted."""
-    return sorted({source.tag for source in list_sources(data) if source.tag is not None})
+        sources += [*data.sources, *data.given_splits.values()]
+    return sorted({source.tag for source in sources if source.tag is not None})

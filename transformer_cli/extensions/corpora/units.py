@@ -60,7 +60,7 @@ class UnitReader(PairSource):
     """A source with one or more files; each iteration over its pairs reads them again."""
 
     path: Path  # as configured; it may have wildcards
-    files: tuple[Path, ...]
+    paths: tuple[Path, ...]
     max_bad_units: float
     bad: BadUnits = field(default_factory=BadUnits, compare=False, kw_only=True)
 
@@ -80,7 +80,7 @@ class UnitReader(PairSource):
         """
         bad = self.bad
         bad.units, bad.count, bad.why = 0, 0, None
-        for file in self.files:
+        for file in self.paths:
             for unit in self.units(file):
                 bad.units += 1
                 if isinstance(unit, CorpusError):
@@ -92,10 +92,10 @@ class UnitReader(PairSource):
             raise CorpusError(f"{self.path}: {self.nothing_found()}")
 
     def source_sha256(self) -> str:
-        return hash_files(self.files)
+        return hash_files(self.paths)
 
     def mtime_key(self) -> str | None:
-        return mtime_key_of(self.files)
+        return mtime_key_of(self.paths)
 
 
 class InvalidTextError(ValueError):

@@ -35,11 +35,11 @@ provides = {
     },
     "init": {
         "own": {
-            "load": "init:configure_own",
+            "load": "own_text:configure_own",
             "help": "Your own text: two files, line n of one translates line n of the other.",
         },
         "opus": {
-            "load": "init:configure_opus",
+            "load": "own_text:configure_opus",
             "help": "Corpora by name: lists those of OPUS in two languages; opus:NAME starts "
             "from one.",
         },

@@ -1,61 +1,143 @@
 """The config for a first experiment with the user's own text or an OPUS corpus."""
 
+import json
 import os.path
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from transformer_cli.base import registry
 from transformer_cli.base.errors import CorpusError, UsageError
 from transformer_cli.base.files import is_same_file
-from transformer_cli.base.messages import show_progress
+from transformer_cli.base.messages import log, show_progress, size
 from transformer_cli.base.text_files import is_compressed, open_text
-from transformer_cli.cli.init import NewConfig
+from transformer_cli.cli.display import align_columns, say
+from transformer_cli.cli.init import InitOptions, NewConfig
 from transformer_cli.config.languages import normalize_language
 from transformer_cli.data.corpus import ParallelFiles
-from transformer_cli.extensions.corpora.opening import open_source, source_of_file
-from transformer_cli.extensions.corpora.template import fill_template, quote_path
+from transformer_cli.extensions.corpora.init import TextOptions, TokenizerOptions
+from transformer_cli.extensions.corpora.opening import check_stores, open_source, source_of_file
+from transformer_cli.extensions.corpora.template import fill_template
 from transformer_cli.extensions.revision.foreign_scripts import scripts_of
 
-if TYPE_CHECKING:  # importing it needs the extension for downloads
-    from transformer_cli.extensions.corpora.opus import Release
-
-_LANGUAGE_OPTIONS = ("--src-lang", "--tgt-lang")
 _MAX_HELD_OUT = 1000
 _SHARE_HELD_OUT = 20  # for each split, one pair in this many, up to ``_MAX_HELD_OUT`` pairs
 
 
-def read_languages(src_lang: str, tgt_lang: str) -> tuple[str, str]:
-    """Return both codes in their usual form; raise UsageError if they are invalid or equal."""
-    names = normalize_language(src_lang), normalize_language(tgt_lang)
-    for option, given, name in zip(_LANGUAGE_OPTIONS, (src_lang, tgt_lang), names, strict=True):
-        if name is None:
-            raise UsageError(f"{option} {given}: not a language code such as de, pt-BR or zh_TW")
-    src, tgt = map(str, names)
-    if src == tgt:
-        raise UsageError(f"--tgt-lang {tgt_lang}: is the same as --src-lang; they must differ")
-    return src, tgt
+def configure_own(given: InitOptions, rest: str) -> NewConfig:
+    """Return a config for the user's own text; raise CorpusError if the text is too short."""
+    if rest:
+        raise UsageError(f"--from own:{rest}: own takes no name; use --from own")
+    options = given.extra(TextOptions)
+    train = _Text(given.directory)
+    if not options.bitext:
+        files = _find_files(options, "training")
+        assert files is not None
+        languages = _choose_languages(options, _guess_languages(*files.paths))
+        train.add_files(files)
+    elif options.src or options.tgt:
+        raise UsageError("--bitext: has both sides; leave out --src and --tgt")
+    else:
+        languages = _choose_languages(options)
+        for path in dict.fromkeys(options.bitext):
+            train.add_file(path, languages)
+    texts = {"train": train}
+    for split, about in (("val", "validation"), ("test", "test")):
+        if files := _find_files(options, about, f"{split}_"):
+            texts[split] = _Text(given.directory)
+            texts[split].add_files(files)
+    return _configure(given, texts, languages, "own", "Your own text")
 
 
-def check_files(files: ParallelFiles) -> None:
-    """Check that the sides are two files that can be opened.
+def configure_opus(given: InitOptions, rest: str) -> NewConfig | None:
+    """Return a config for the OPUS corpus ``rest``; if it is '', list corpora and return None.
 
-    Raise MissingTextError if a file is missing, MissingExtraError if the package that decompresses
-    it is, and CorpusError if a path is not a regular file or both sides are the same file.
+    Raise CorpusError if the corpus is too small, or if OPUS does not state its size.
     """
-    for path in files.paths:
+    check_stores("--from opus")
+    from transformer_cli.extensions.corpora import opus
+
+    languages = src_lang, tgt_lang = _choose_languages(given.extra(TextOptions))
+    if not rest:
+        releases = opus.list_releases(*languages)
+        rows = [
+            (
+                each.name,
+                "?" if each.alignment_pairs is None else f"{each.alignment_pairs:,}",
+                "?" if each.size is None else size(each.size * 1024),
+            )
+            for each in releases
+        ]
+        say("\n".join(align_columns([("corpus", "pairs", "zip"), *rows])))
+        chosen = f"--from opus:{releases[0].corpus} --src-lang {src_lang} --tgt-lang {tgt_lang}"
+        log(f"choose one by name, e.g. transformer-cli init {chosen}")
+        return None
+    release = opus.find_release(rest, *languages)
+    source = f"{{opus: {release.name}}}"
+    if release.alignment_pairs is None:
+        raise CorpusError(
+            f"{release.name}: OPUS does not say how large it is, so no model size can be chosen; "
+            f"start from another corpus, and add this one to its config as {source}"
+        )
+    train = _Text(given.directory, release.alignment_pairs, [source], [release.name])
+    kind = f"opus_{release.corpus.lower()}"
+    return _configure(given, {"train": train}, languages, kind, f"{release.name} of OPUS")
+
+
+# --- the options ----------------------------------------------------------------------------------
+
+
+def _find_files(options: TextOptions, split: str, prefix: str = "") -> ParallelFiles | None:
+    """Return a split's files, e.g. from --val-src and --val-tgt; None if neither is given.
+
+    Raise UsageError if only one is given, MissingTextError if a file is missing, MissingExtraError
+    if the package that decompresses it is, and CorpusError if a path is not a regular file or both
+    sides are the same file.
+    """
+    src, tgt = getattr(options, f"{prefix}src"), getattr(options, f"{prefix}tgt")
+    if src is None and tgt is None and prefix:
+        return None
+    if src is None or tgt is None:
+        names = [f"--{prefix}{side}".replace("_", "-") for side in ("src", "tgt")]
+        raise UsageError(
+            f"{names[0 if src is None else 1]}: is missing; name both sides of the {split} "
+            f"text, e.g. {names[0]} a.de {names[1]} a.en"
+            + ("" if prefix else ", or a file that has both, e.g. --bitext a.tmx")
+        )
+    for path in (src, tgt):
         if path.is_dir():
             raise CorpusError(f"{path}: is a directory; name a file in it")
         if path.exists() and not path.is_file():
             raise CorpusError(f"{path}: not a file; a pipe can be read only once, so save it first")
         open_text(path).close()
-    if is_same_file(*files.paths):
-        raise CorpusError(f"{files.src}: is given for both sides; name the other side's file too")
+    if is_same_file(src, tgt):
+        raise CorpusError(f"{src}: is given for both sides; name the other side's file too")
+    return ParallelFiles(src, tgt)
 
 
-def guess_languages(src: Path, tgt: Path) -> tuple[str, str]:
+def _choose_languages(options: TextOptions, guesses: tuple[str, str] = ("", "")) -> tuple[str, str]:
+    """Return both languages; raise UsageError if they are missing, unknown, equal or swapped."""
+    given = (options.src_lang or guesses[0], options.tgt_lang or guesses[1])
+    names = []
+    for option, code in zip(("--src-lang", "--tgt-lang"), given, strict=True):
+        if not code:
+            raise UsageError(f"{option}: is missing; give the language of that side, e.g. de")
+        if (name := normalize_language(code)) is None:
+            raise UsageError(f"{option} {code}: not a language code such as de, pt-BR or zh_TW")
+        names.append(name)
+    src, tgt = names
+    if src == tgt:
+        raise UsageError(f"--tgt-lang {given[1]}: is the same as --src-lang; they must differ")
+    if (src, tgt) == guesses[::-1]:
+        raise UsageError(
+            f"--src-lang {src}: --src ends in .{tgt}, and --tgt in .{src}; swap the files or the "
+            "languages"
+        )
+    return src, tgt
+
+
+def _guess_languages(src: Path, tgt: Path) -> tuple[str, str]:
     """Guess languages from filename endings, e.g. train.de and train.zh_TW; '' where unknown."""
     of_src, of_tgt = (
         _guess_language((Path(path.stem) if is_compressed(path) else path).suffix[1:])
@@ -70,9 +152,12 @@ def _guess_language(ending: str) -> str:
     return (normalize_language(ending) or "") if is_likely else ""
 
 
+# --- the config -----------------------------------------------------------------------------------
+
+
 @dataclass
-class Text:
-    """The text of a split: its number of pairs, and the YAML of its sources.
+class _Text:
+    """The text of a split: its number of pairs, the YAML of its sources, and their names.
 
     Paths are relative to ``directory``. The methods raise CorpusError if a file cannot be read.
     """
@@ -80,11 +165,10 @@ class Text:
     directory: Path
     pairs: int = 0
     sources: list[str] = field(default_factory=list)
-    name: str = ""
+    names: list[str] = field(default_factory=list)
 
     def add_files(self, files: ParallelFiles) -> None:
-        """Add two aligned files."""
-        src, tgt = (quote_path(_seen_from(self.directory, path)) for path in files.paths)
+        src, tgt = (_quote_path(path, self.directory) for path in files.paths)
         self._add(files.pairs(), files.src, f"{{src: {src}, tgt: {tgt}}}")
 
     def add_file(self, path: Path, languages: tuple[str, str]) -> None:
@@ -92,77 +176,51 @@ class Text:
         source = source_of_file(path)
         columns = ", src_column: 1, tgt_column: 2" if source.format == "tsv" else ""
         read = show_progress(open_source(source, *languages).pairs(), source.name, " pairs")
-        own = quote_path(_seen_from(self.directory, path))
+        own = _quote_path(path, self.directory)
         self._add(read, path, f"{{{source.format}: {own}{columns}}}")
 
     def _add(self, pairs: Iterable[object], path: Path, yaml: str) -> None:
         self.pairs += sum(1 for _ in pairs)
         self.sources.append(yaml)
-        self.name = f"{self.name}{', ' * bool(self.name)}{path}"
+        self.names.append(str(path))
 
 
-def configure_own(
-    languages: tuple[str, str], texts: Mapping[str, Text], name: str | None, tokenizer: str
+def _quote_path(path: Path, directory: Path) -> str:
+    """Return a path as a YAML string; a relative one is rewritten to start from ``directory``."""
+    if not path.is_absolute():
+        try:
+            # Resolve links, as commands resolve `..` from the real directory.
+            parent = os.path.relpath(path.parent.resolve(), directory.resolve())
+            path = Path(parent, path.name)
+        except ValueError:  # they are on two Windows drives
+            path = path.absolute()
+    name = path.as_posix()
+    # JSON strings are also YAML strings, except for Unicode's line ends, which YAML folds.
+    return json.dumps(name, ensure_ascii=not name.isprintable())
+
+
+def _configure(
+    given: InitOptions, texts: Mapping[str, _Text], languages: tuple[str, str], kind: str, what: str
 ) -> NewConfig:
-    """Return the config for the user's own text.
+    """Return the config for ``texts``, which has 'train', and may have 'val' and 'test'.
 
-    ``texts`` has 'train', and may have 'val' and 'test'. Without 'val', the missing splits are
-    held out from 'train'. The default for ``name`` is 'own' and the languages, e.g. 'own_de_en'.
-
-    Raise CorpusError if the text is too short.
+    Without 'val', the missing splits are held out from 'train'. The config's default name is
+    ``kind`` and the languages, e.g. 'own_de_en'; its first line says ``what`` the text is.
     """
+    train, options = texts["train"], given.extra(TextOptions)
+    missing = [] if "val" in texts else [split for split in ("val", "test") if split not in texts]
+    if missing and train.pairs < _SHARE_HELD_OUT:
+        raise CorpusError(
+            f"{', '.join(train.names)}: has {train.pairs} pairs, too few to hold some out for "
+            "validation; use --from own and give your own validation text with --val-src and "
+            "--val-tgt"
+        )
+    held_out = dict.fromkeys(missing, min(_MAX_HELD_OUT, train.pairs // _SHARE_HELD_OUT))
     sources = {split: "\n    - ".join(text.sources) for split, text in texts.items()}
-    missing = [] if "val" in texts else [name for name in ("val", "test") if name not in texts]
-    pairs = texts["train"].pairs
-    held_out = _hold_out(texts["train"].name, pairs, missing)
-    filled = fill_template("Your own text", languages, pairs, sources, held_out, tokenizer)
-    return _name_config(name, "own", languages, filled)
-
-
-def _name_config(name: str | None, kind: str, languages: tuple[str, str], text: str) -> NewConfig:
-    path = Path(f"configs/{name or '_'.join((kind, *languages))}.yaml")
+    added = (each.tokenizer_yaml for each in given.extras if isinstance(each, TokenizerOptions))
+    text = fill_template(what, languages, train.pairs, sources, held_out, "".join(added))
+    name = re.sub(r"(?<=.)\.ya?ml$", "", options.name or "_".join((kind, *languages)))
     # New text should be checked before training.
-    advised = [name for name in ("check",) if registry.find("command", name)]
+    advised = [command for command in ("check",) if registry.find("command", command)]
+    path = Path(f"configs/{name}.yaml")
     return NewConfig(path, text, (*advised, "train"), ", or choose another --name")
-
-
-def configure_release(
-    release: "Release",
-    languages: tuple[str, str],
-    name: str | None = None,
-    tokenizer: str = "",
-) -> NewConfig:
-    """Return the config for an OPUS corpus, with a model to suit the size that OPUS states.
-
-    Raise CorpusError if OPUS states no size, or if the corpus is too small.
-    """
-    pairs, source = release.alignment_pairs, {"train": f"{{opus: {release.name}}}"}
-    if pairs is None:
-        raise CorpusError(
-            f"{release.name}: OPUS does not say how large it is, so no model size can be chosen; "
-            f"start from another corpus, and add this one to its config as {source['train']}"
-        )
-    held_out = _hold_out(release.name, pairs, ["val", "test"])
-    filled = fill_template(f"{release.name} of OPUS", languages, pairs, source, held_out, tokenizer)
-    return _name_config(name, f"opus_{release.corpus.lower()}", languages, filled)
-
-
-def _hold_out(where: str, pairs: int, splits: list[str]) -> dict[str, int]:
-    """Return how many pairs to hold out for each split."""
-    if splits and pairs < _SHARE_HELD_OUT:
-        raise CorpusError(
-            f"{where}: has {pairs} pairs, too few to hold some out for validation; use --from own "
-            "and give your own validation text with --val-src and --val-tgt"
-        )
-    return dict.fromkeys(splits, min(_MAX_HELD_OUT, pairs // _SHARE_HELD_OUT))
-
-
-def _seen_from(directory: Path, path: Path) -> Path:
-    """Rewrite a relative path so that it is relative to ``directory``."""
-    try:
-        if path.is_absolute():
-            return path
-        # Resolve links, as commands resolve `..` from the real directory.
-        return Path(os.path.relpath(path.parent.resolve(), directory.resolve())) / path.name
-    except ValueError:  # they are on two Windows drives
-        return path.absolute()

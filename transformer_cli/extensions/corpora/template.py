@@ -1,8 +1,6 @@
 """The YAML text of a new config, with a model whose size suits the user's text."""
 
-import json
 from collections.abc import Mapping
-from pathlib import Path
 
 _HEAD = """\
 # yaml-language-server: $schema=schema.json
@@ -69,7 +67,7 @@ def fill_template(
     pairs: int,
     sources: Mapping[str, str],
     held_out: Mapping[str, int],
-    tokenizer: str = "",
+    tokenizer: str,
 ) -> str:
     """Return the YAML config of an experiment whose training source has ``pairs`` pairs.
 
@@ -91,10 +89,3 @@ def fill_template(
     vocab_size = str(size["vocab_size"]).format(max(500, trained // 500 * 100))
     rest = _MODEL.format(**{**size, "vocab_size": vocab_size, "tokenizer": tokenizer})
     return f"{head}{val}{split}{test}{rest}"
-
-
-def quote_path(path: Path) -> str:
-    """Return a path as a YAML string."""
-    name = path.as_posix()
-    # JSON strings are also YAML strings, except for Unicode's line ends, which YAML folds.
-    return json.dumps(name, ensure_ascii=not name.isprintable())

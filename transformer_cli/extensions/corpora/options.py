@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.packages import lazy_imports
@@ -18,13 +18,12 @@ if TYPE_CHECKING:
     from transformer_cli.cli.translation import InputFormat
 
 TableFormat = Literal["tsv", "jsonl"]
-_FORMATS: dict[str, Any] = {ending: ending.removeprefix(".") for ending in TABLES}
+_FORMATS: dict[str, TableFormat] = {".tsv": "tsv", ".jsonl": "jsonl"}
 
 
 def format_of(path: Path) -> TableFormat | None:
     """Return the table format of a file extension, ignoring .gz and the like; None for others."""
-    found: TableFormat | None = _FORMATS.get(plain_text.ending_of(path))
-    return found
+    return _FORMATS.get(plain_text.ending_of(path))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,9 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, BinaryIO
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, BinaryIO, NoReturn
 from uuid import uuid4
 
 from transformer_cli.base.errors import CorpusError
@@ -15,17 +17,18 @@ from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.cli.translation import Row, RowFormat
 from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.extensions.corpora.tables import (
-    NumberLiteral,
     TextColumn,
     check_no_commas,
     get_text,
-    read_jsonl_table,
+    parse_object,
     read_tsv,
     too_few_columns,
 )
-from transformer_cli.extensions.corpora.units import ROW_ADVICE, InvalidTextError, one_line
+from transformer_cli.extensions.corpora.units import InvalidTextError, one_line
+from transformer_cli.text.lines import bounded_lines, decode_lines
 
 TRANSLATION = "translation"  # the name of the new column or field
+_ROW_ADVICE = "correct or remove the row"
 _NOT_IN_TSV = re.compile(r"[\t\r\n\ud800-\udfff]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 # Random, so that no text has it. Marks numbers, which json would write differently.
@@ -49,8 +52,8 @@ def read_rows(
     if where.format == "tsv":
         yield from _tsv_rows(where.key, file, name, errors)
     else:
-        records = read_jsonl_table(file, name, errors)
-        yield from _json_rows(records, f"{name}:", str(where.key), is_json)
+        lines = decode_lines(bounded_lines(file, name), name, errors)
+        yield from _json_rows(str(where.key), lines, name, is_json)
 
 
 def _check_new(kind: str, names: Iterable[str], place: str) -> None:
@@ -63,7 +66,7 @@ def _named(place: str) -> Iterator[None]:
     try:
         yield
     except InvalidTextError as error:
-        raise CorpusError(f"{place}: {error}; {ROW_ADVICE}") from None
+        raise CorpusError(f"{place}: {error}; {_ROW_ADVICE}") from None
 
 
 # --- TSV ------------------------------------------------------------------------------------------
@@ -84,13 +87,11 @@ def _tsv_rows(key: int | str, file: BinaryIO, name: str, errors: DecodingErrors)
         if row == [""] and index:
             raise CorpusError(f"{place}: is blank; remove the line, or fill in its columns")
         if index >= len(row):
-            raise CorpusError(f"{too_few_columns(row, index, name, number)}; {ROW_ADVICE}")
+            raise CorpusError(f"{too_few_columns(row, index, name, number)}; {_ROW_ADVICE}")
         width = width or len(row)
-        if len(row) > width:
-            raise CorpusError(
-                f"{place}: {len(row)} columns, but the first line has {width}; {ROW_ADVICE}"
-            )
         with _named(place):
+            if len(row) > width:
+                raise InvalidTextError(f"{len(row)} columns, but the first line has {width}")
             text = one_line(row[index], f"column {index + 1}")
         # Pad the row to the width of the first line, so that translations share a column.
         yield _tsv_row(text, row + [""] * (width - len(row)))
@@ -105,40 +106,68 @@ def _tsv_row(text: str, columns: list[str], heading: str | None = None) -> Row:
 # --- JSON -----------------------------------------------------------------------------------------
 
 
-def _json_rows(
-    records: Iterator[tuple[int, dict[str, Any]]], start: str, field: str, is_json: bool
-) -> Iterator[Row]:
-    for number, record in records:
-        with _named(f"{start}{number}"):
+@dataclass(frozen=True)
+class _NumberLiteral:
+    """A number as written in a file, e.g. '1.10', which a float or an int may not preserve."""
+
+    text: str
+
+
+def _refuse_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not JSON")
+
+
+def _unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in fields if names.count(name) > 1)
+        raise ValueError(f"an object has field '{twice}' twice")
+    return fields
+
+
+# Refuses JSON that could not be written back unchanged.
+_DECODER = json.JSONDecoder(
+    parse_float=_NumberLiteral,
+    parse_int=_NumberLiteral,
+    parse_constant=_refuse_constant,
+    object_pairs_hook=_unique_fields,
+)
+
+
+def _json_rows(field: str, lines: Iterable[str], name: str, is_json: bool) -> Iterator[Row]:
+    for number, line in enumerate(lines, start=1):
+        place = f"{name}:{number}"
+        if not line or line.isspace():
+            raise CorpusError(f"{place}: is blank; remove the line, or make it an object")
+        with _named(place):
+            record = parse_object(line, _DECODER)
             text = get_text(record, field)
         holder = record  # the object with the text: the record, or one within it
         if field not in record:
             for key in field.split(".")[:-1]:
                 holder = holder[key]
-        _check_new("field", holder, f"{start}{number}")
-        yield _json_row(text, record, holder, is_json)
+        _check_new("field", holder, place)
+        yield Row(text, _to_json(record), partial(_add_translation, record, holder, is_json))
 
 
-def _json_row(text: str, record: dict[str, Any], holder: dict[str, Any], is_json: bool) -> Row:
-    """Return a row that is written as JSON, with the translation in a new field of ``holder``."""
-
-    def to_line(translation: str) -> str:
-        holder[TRANSLATION] = json.loads(translation)["translations"] if is_json else translation
-        return _to_json(record)
-
-    return Row(text, _to_json(record), to_line)
+def _add_translation(
+    record: dict[str, Any], holder: dict[str, Any], is_json: bool, translation: str
+) -> str:
+    holder[TRANSLATION] = json.loads(translation)["translations"] if is_json else translation
+    return _to_json(record)
 
 
-def _to_json(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=_mark)
+def _to_json(record: dict[str, Any]) -> str:
+    text = json.dumps(record, ensure_ascii=False, default=_mark)
     # A lone surrogate, which JSON can hold but UTF-8 cannot, stays an escape.
-    text = json.dumps(value, default=_mark) if _SURROGATE.search(text) else text
+    text = json.dumps(record, default=_mark) if _SURROGATE.search(text) else text
     return _MARKED.sub(r"\1", text)
 
 
-def _mark(value: Any) -> str:
+def _mark(number: _NumberLiteral) -> str:
     """Return a number's digits as text that ``_to_json`` turns back into a number."""
-    return f"{_MARK}{value.text}" if isinstance(value, NumberLiteral) else str(value)
+    return _MARK + number.text
 
 
 # --- translate ------------------------------------------------------------------------------------

@@ -6,10 +6,11 @@ Translation reads one column or field as text; training reads two as pairs.
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, NoReturn
+from types import NoneType
+from typing import Any, BinaryIO, NamedTuple
 
 from transformer_cli.base.errors import CorpusError, UsageError
 from transformer_cli.base.locations import is_local, is_url, locate
@@ -18,7 +19,6 @@ from transformer_cli.base.text_files import is_compressed, open_text
 from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.extensions.corpora.options import TableFormat, format_of
 from transformer_cli.extensions.corpora.units import (
-    ROW_ADVICE,
     InvalidTextError,
     Numbered,
     Unit,
@@ -35,13 +35,7 @@ _BATCH_ROWS = 16  # few, as a file of some kilobytes may repeat the same long te
 _TEXT_TYPES = ("string", "large_string", "string_view")
 _BUFFER_BYTES = 1 << 16
 _MAX_DEPTH = 9  # of nested fields that are shown
-_TYPES = {
-    "NoneType": "null",
-    "dict": "an object",
-    "list": "a list",
-    "bool": "true or false",
-    "str": "a text",
-}
+_TYPES = {NoneType: "null", dict: "an object", list: "a list", bool: "true or false", str: "a text"}
 
 
 class TextColumn(NamedTuple):
@@ -149,7 +143,7 @@ def field_names(record: Mapping[str, Any], prefix: str = "") -> list[str]:
 
 def type_name(value: Any) -> str:
     """Return the type of a JSON value, in words."""
-    return _TYPES.get(type(value).__name__, "a number")
+    return _TYPES.get(type(value), "a number")
 
 
 # --- JSONL ----------------------------------------------------------------------------------------
@@ -161,69 +155,26 @@ def read_jsonl(file: BinaryIO, name: str) -> Numbered[dict[str, Any]]:
         if isinstance(line, CorpusError):
             yield number, line
         elif line and not line.isspace():
-            yield number, _parse(line, f"{name}:{number}", _DECODER)
-
-
-def read_jsonl_table(
-    file: BinaryIO, name: str, errors: DecodingErrors = "strict"
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield each line's number and object, from a file whose objects will be written back.
-
-    Numbers in objects become ``NumberLiteral``s. ``errors`` says how to decode invalid UTF-8. Raise
-    CorpusError if the file is damaged, or if a line is blank or not a JSON object that can be
-    written back unchanged.
-    """
-    for number, line in numbered_lines(bounded_lines(file, name), name, errors):
-        if isinstance(line, CorpusError):
-            raise line
-        if not line or line.isspace():
-            raise CorpusError(f"{name}:{number}: is blank; remove the line, or make it an object")
-        record = _parse(line, f"{name}:{number}", _TABLE_DECODER)
-        if isinstance(record, CorpusError):
-            raise CorpusError(f"{record}; {ROW_ADVICE}")
-        yield number, record
-
-
-@dataclass(frozen=True)
-class NumberLiteral:
-    """A number as written in a file, e.g. '1.10', which a float or an int may not preserve."""
-
-    text: str
-
-
-def _refuse_constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is not JSON")
-
-
-def _unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    fields = dict(pairs)
-    if len(fields) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in fields if names.count(name) > 1)
-        raise ValueError(f"an object has field '{twice}' twice")
-    return fields
+            try:
+                yield number, parse_object(line, _DECODER)
+            except InvalidTextError as error:
+                yield number, CorpusError(f"{name}:{number}: {error}")
 
 
 _DECODER = json.JSONDecoder()
-_TABLE_DECODER = json.JSONDecoder(
-    parse_float=NumberLiteral,
-    parse_int=NumberLiteral,
-    parse_constant=_refuse_constant,
-    object_pairs_hook=_unique_fields,
-)
 
 
-def _parse(line: str, place: str, decoder: json.JSONDecoder) -> dict[str, Any] | CorpusError:
+def parse_object(line: str, decoder: json.JSONDecoder) -> dict[str, Any]:
+    """Return a line's JSON object; raise InvalidTextError if there is none or it is unusable."""
     try:
         value = decoder.decode(line)
     except json.JSONDecodeError as error:
-        return CorpusError(f"{place}: invalid JSON at column {error.colno} ({error.msg})")
+        raise InvalidTextError(f"invalid JSON at column {error.colno} ({error.msg})") from None
     except (ValueError, RecursionError) as error:  # e.g. a number with too many digits
-        return CorpusError(
-            f"{place}: JSON that cannot be used: {str(error).partition(': value')[0]}"
-        )
+        reason = str(error).partition(": value")[0]
+        raise InvalidTextError(f"JSON that cannot be used: {reason}") from None
     if not isinstance(value, dict):
-        return CorpusError(f"{place}: not a JSON object, but {type_name(value)}")
+        raise InvalidTextError(f"not a JSON object, but {type_name(value)}")
     return value
 
 
@@ -278,14 +229,13 @@ def open_parquet(path: Path) -> Iterator[Any]:
     if not is_url(path) and not path.is_file():
         raise CorpusError(f"{path}: there is no such file; Parquet can only be read from files")
     try:
-        with ExitStack() as stack:
-            source: Path | BinaryIO = path
-            if is_url(path):
-                source = stack.enter_context(locate(path).open(path))
-            # Pages are read when needed, so that a row group need not fit into memory.
-            yield stack.enter_context(
-                parquet.ParquetFile(source, buffer_size=_BUFFER_BYTES, pre_buffer=False)
-            )
+        # Pages are read when needed, so that a row group need not fit into memory.
+        options = {"buffer_size": _BUFFER_BYTES, "pre_buffer": False}
+        with (
+            locate(path).open(path) if is_url(path) else nullcontext(path) as source,
+            parquet.ParquetFile(source, **options) as file,
+        ):
+            yield file
     except (ArrowException, OSError, MemoryError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         raise CorpusError(f"{path}: cannot be read as Parquet ({reason})") from error
@@ -363,20 +313,16 @@ def _index(column: int | str, header: list[str], name: str) -> int:
     return header.index(column)
 
 
-def _has_commas(row: list[str]) -> bool:
-    """Return whether a row has no tabs, but has commas or semicolons."""
-    return len(row) == 1 and any(sign in row[0] for sign in ",;")
-
-
 def tabs_hint(row: list[str]) -> str:
     """Return advice if commas or semicolons seem to separate a row's columns, else ''."""
-    return f"; {SEPARATED_BY_TABS}" if _has_commas(row) else ""
+    has_commas = len(row) == 1 and any(sign in row[0] for sign in ",;")
+    return f"; {SEPARATED_BY_TABS}" if has_commas else ""
 
 
 def check_no_commas(row: list[str], name: str, number: int) -> None:
     """Raise CorpusError if ``tabs_hint`` has advice on the row and the file is a .csv file."""
-    if _has_commas(row) and ending_of(Path(name)) == ".csv":
-        raise CorpusError(f"{name}:{number}: has no tab{tabs_hint(row)}")
+    if (hint := tabs_hint(row)) and ending_of(Path(name)) == ".csv":
+        raise CorpusError(f"{name}:{number}: has no tab{hint}")
 
 
 def too_few_columns(row: list[str], index: int, name: str, number: int) -> CorpusError:

@@ -25,8 +25,6 @@ T = TypeVar("T")
 Numbered = Iterator[tuple[int, T | CorpusError]]
 """Line or row numbers (from 1), each with its record, or an error if that cannot be read."""
 
-ROW_ADVICE = "correct or remove the row"  # the advice about a row that cannot be used
-
 
 @dataclass
 class BadUnits:

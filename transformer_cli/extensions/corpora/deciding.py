@@ -9,10 +9,11 @@ and all pairs that share a source or target with them are left out of the traini
 depends on the seed and on the text of the pairs, not on their order.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
+from itertools import islice
 
 import numpy as np
 
@@ -98,34 +99,26 @@ def draw(
         is_alone &= ~is_among(digests, find_repeated(digests))
     numbers = _draw_numbers(sides, split.seed)
 
-    def choose(mask: np.ndarray) -> np.ndarray:
-        places = np.flatnonzero(mask & may_hold_out)
-        return places[np.argsort(numbers[places], kind="stable")]
+    def candidates() -> Iterator[int]:
+        for mask in (is_alone, ~is_alone):
+            places = np.flatnonzero(mask & may_hold_out)
+            yield from map(int, places[np.argsort(numbers[places], kind="stable")])
 
-    chosen: list[int] = choose(is_alone)[:wanted].tolist()
-    if len(chosen) < wanted:
-        chosen += _choose_apart(chosen, choose(~is_alone), sides, wanted)
-    held_out = np.array(chosen, np.int64)
+    held_out = np.fromiter(islice(_choose_apart(candidates(), sides), wanted), np.int64)
     shares = np.zeros(len(may_hold_out), bool)
     for digests in sides:
         shares |= is_among(digests, np.unique(digests[held_out]))
     return held_out, shares
 
 
-def _choose_apart(
-    held_out: Sequence[int], others: np.ndarray, sides: Sequence[np.ndarray], wanted: int
-) -> Iterator[int]:
-    """Yield those of the indices ``others`` whose pairs share no line with a held-out pair."""
-    missing = wanted - len(held_out)
-    seen = [set(digests[held_out].tolist()) for digests in sides]
-    for place in others.tolist():
-        if not missing:
-            return
-        own = [int(digests[place]) for digests in sides]
-        if not any(digest in known for digest, known in zip(own, seen, strict=True)):
-            missing -= 1
-            for digest, known in zip(own, seen, strict=True):
-                known.add(digest)
+def _choose_apart(places: Iterable[int], sides: Sequence[np.ndarray]) -> Iterator[int]:
+    """Yield the indices of pairs that share no line with those yielded before."""
+    src, tgt = sides
+    seen_src, seen_tgt = set[int](), set[int]()
+    for place in places:
+        if src[place] not in seen_src and tgt[place] not in seen_tgt:
+            seen_src.add(src[place])
+            seen_tgt.add(tgt[place])
             yield place
 
 

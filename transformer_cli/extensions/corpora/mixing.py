@@ -1,6 +1,6 @@
 """Weights and tags of the training sources, and the pairs drawn from them in each epoch."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -48,15 +48,10 @@ class TrainingMix:
         counts = self.count_tags(pairs)
         if not counts.any():
             return text
-        ids = np.array([tag or 0 for tag in self.tags], np.int32)[self.sources_of(pairs)]
-        lengths = text.src.lengths + counts
-        starts = np.cumsum(lengths) - lengths
-        flat = np.empty(int(lengths.sum()), np.int32)
-        is_tag = np.zeros(len(flat), bool)
-        is_tag[starts[counts == 1]] = True
-        flat[is_tag] = ids[counts == 1]
-        flat[~is_tag] = text.src.ids
-        return EncodedText(TokenArray.from_lengths(flat, lengths), text.tgt)
+        tagged = np.flatnonzero(counts)
+        tags = np.array([tag or 0 for tag in self.tags], np.int32)[self.sources_of(pairs[tagged])]
+        ids = np.insert(text.src.ids, text.src.offsets[tagged], tags)
+        return EncodedText(TokenArray.from_lengths(ids, text.src.lengths + counts), text.tgt)
 
 
 class MixedStore(ShardedStore):
@@ -69,10 +64,18 @@ class MixedStore(ShardedStore):
         self.mix = mix
 
     def shard_lengths(self, shard: int) -> Lengths:
-        return self._sampler(shard).lengths
+        every, shares, lengths = self._plan(shard)
+        # Each pick of a share is one of a few pairs of similar length. Batches are planned for the
+        # longest of them, so all epochs have the same number of batches.
+        sides = ([side[every], *(share.max_lengths(side) for share in shares)] for side in lengths)
+        return Lengths(*map(np.concatenate, sides))
 
     def draw(self, shard: int, seed: int, epoch: int) -> EncodedText:
-        return super().draw(shard, seed, epoch).take(self._sampler(shard).pick(seed, epoch, shard))
+        every, shares, _ = self._plan(shard)
+        random = np.random.Generator(np.random.PCG64([seed, shard]))
+        shifts = (random.integers(0, _STEPS, len(shares)) + epoch * _STRIDE) % _STEPS
+        picked = (share.pick(int(shift)) for share, shift in zip(shares, shifts, strict=True))
+        return super().draw(shard, seed, epoch).take(np.concatenate([every, *picked]))
 
     def rows(self) -> Iterable[tuple[str, str]]:
         return self.mix.rows
@@ -91,14 +94,18 @@ class MixedStore(ShardedStore):
         places = (firsts[:, None] + np.arange(page_pairs)).ravel()
         return places[places < len(self.store)]
 
-    def _sampler(self, shard: int) -> "EpochSampler":
-        """Return the sampler for a shard's pairs of at most ``max_length`` tokens."""
+    def _plan(self, shard: int) -> tuple[np.ndarray, list["_Share"], Lengths]:
+        """Return the pairs to draw from a shard's pairs of at most ``max_length`` tokens.
+
+        These are the indices of pairs that each epoch has, once or several times; the shares to
+        pick from in each epoch; and the lengths of all these pairs.
+        """
         lengths = self.read_lengths(shard)
         short = self.find_short(lengths)
         lengths = Lengths(lengths.src[short], lengths.tgt[short])
         sources = self.mix.sources_of(self._places(shard)[short])
         if all(weight == 1.0 for weight in self.mix.weights):
-            return EpochSampler(np.arange(len(short)), [], lengths)
+            return np.arange(len(short)), [], lengths
         every, shares = [np.zeros(0, np.int64)], []
         for number, weight in enumerate(self.mix.weights):
             own = np.flatnonzero(sources == number)
@@ -109,7 +116,7 @@ class MixedStore(ShardedStore):
             share = max(round((weight - whole) * len(own)), 1 if weight < 1 and len(own) else 0)
             if share:
                 shares.append(_Share(own, share))
-        return EpochSampler(np.concatenate(every), shares, lengths)
+        return np.concatenate(every), shares, lengths
 
 
 _STEPS = 1 << 20
@@ -136,32 +143,6 @@ class _Share:
         # Add an element, as reduceat accepts no end beyond the array.
         ordered = np.append(side[self.pairs], 0)
         return np.asarray(np.maximum.reduceat(ordered, np.stack((first, last), 1).ravel())[::2])
-
-
-class EpochSampler:
-    """A sampler of an epoch's pairs: those in ``every``, and some that it picks from ``shares``.
-
-    Each pick is one of a few pairs of similar length. Batches are planned for the longest of them,
-    so all epochs have the same number of batches.
-    """
-
-    def __init__(self, every: np.ndarray, shares: Sequence[_Share], lengths: Lengths) -> None:
-        self._every = every
-        self._shares = shares
-        self.lengths = Lengths(
-            *(
-                np.concatenate([side[every], *(share.max_lengths(side) for share in shares)])
-                for side in lengths
-            )
-        )
-        """The maximum source and target lengths that each pair of an epoch can have."""
-
-    def pick(self, seed: int, epoch: int, shard: int) -> np.ndarray:
-        """Return the indices of an epoch's pairs, which depend only on the arguments."""
-        random = np.random.Generator(np.random.PCG64([seed, shard]))
-        shifts = (random.integers(0, _STEPS, len(self._shares)) + epoch * _STRIDE) % _STEPS
-        picked = (share.pick(int(shift)) for share, shift in zip(self._shares, shifts, strict=True))
-        return np.concatenate([self._every, *picked])
 
 
 # --- from the settings ----------------------------------------------------------------------------

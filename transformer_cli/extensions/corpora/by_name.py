@@ -7,7 +7,7 @@ so later runs use the same commit of a data set, and need no network.
 from pathlib import Path
 from urllib.parse import quote
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import AliasPath, BaseModel, Field, ValidationError
 
 from transformer_cli.base.errors import CorpusError
 from transformer_cli.base.files import read_small
@@ -55,18 +55,12 @@ def fetch_corpus(name: str, src_lang: str, tgt_lang: str) -> tuple[Path, Path]:
 # --- the Hugging Face Hub -------------------------------------------------------------------------
 
 
-class _Sum(BaseModel):
-    sha256: str = Field(pattern="^[0-9a-f]{64}$")
-
-
 class _File(BaseModel):
     rfilename: str
     size: int | None = None
-    lfs: _Sum | None = None
-
-    @property
-    def sha256(self) -> str | None:
-        return None if self.lfs is None else self.lfs.sha256
+    sha256: str | None = Field(
+        None, validation_alias=AliasPath("lfs", "sha256"), pattern="^[0-9a-f]{64}$"
+    )
 
 
 class _DataSet(BaseModel):

@@ -61,14 +61,20 @@ class PoReader(UnitReader):
         """Yield the pairs of each translated entry that is neither fuzzy nor obsolete."""
         name, plural = str(file), None
         is_swapped = self._is_swapped("", name)
+
+        def refuse(line: int, problem: str) -> CorpusError:
+            return CorpusError(f"{name}:{line + 1}: {problem}")
+
         with open_text(file) as raw:
-            for place, texts in _read_po(raw, name):
-                if is_header(texts):
-                    header = read_header(texts.get("msgstr", ""))
+            encoding, lines = _open_lines(raw, name)
+            for entry in read_entries(lines, encoding, refuse):
+                if is_header(entry.texts):  # fuzzy in templates
+                    header = read_header(entry.texts.get("msgstr", ""))
                     is_swapped = self._is_swapped(header.get("language", ""), name)
                     plural = read_plural_forms(header.get("plural-forms", ""))
-                else:
-                    yield from _pairs(texts, place, plural, is_swapped)
+                elif not entry.is_fuzzy:
+                    place = f"{name}:{entry.line + 1}"
+                    yield from _pairs(entry.texts, place, plural, is_swapped)
 
     def nothing_found(self) -> str:
         return "has no translated entries"
@@ -199,19 +205,7 @@ def _unescape(text: str, encoding: str) -> str:
     return _ESCAPE.sub(unescape, text) if "\\" in text else text
 
 
-def _read_po(raw: BinaryIO, name: str) -> Iterator[tuple[str, Texts]]:
-    """Yield the location (file:line) and strings of the header and each entry that is not fuzzy."""
-
-    def refuse(line: int, problem: str) -> CorpusError:
-        return CorpusError(f"{name}:{line + 1}: {problem}")
-
-    encoding, lines = _open_lines(raw, name)
-    for entry in read_entries(_decode_lines(lines, encoding, name), encoding, refuse):
-        if not entry.is_fuzzy or is_header(entry.texts):  # headers of templates are fuzzy
-            yield f"{name}:{entry.line + 1}", entry.texts
-
-
-def _open_lines(raw: BinaryIO, name: str) -> tuple[str, Iterator[bytes]]:
+def _open_lines(raw: BinaryIO, name: str) -> tuple[str, Iterator[str]]:
     """Return the encoding that a PO file's header names, and all lines of the file."""
     lines = bounded_lines(raw, name)
     head: list[bytes] = []
@@ -224,7 +218,8 @@ def _open_lines(raw: BinaryIO, name: str) -> tuple[str, Iterator[bytes]]:
             raise CorpusError(f"{name}: the header is larger than {_MAX_BYTES >> 20} MiB")
         if messages > 1:
             break
-    return read_encoding(b"".join(head), name), chain(head, lines)
+    encoding = read_encoding(b"".join(head), name)
+    return encoding, _decode_lines(chain(head, lines), encoding, name)
 
 
 def _decode_lines(lines: Iterable[bytes], encoding: str, name: str) -> Iterator[str]:

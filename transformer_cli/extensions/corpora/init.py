@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from transformer_cli.base.errors import UsageError
 from transformer_cli.cli.declaring import ExtraOptions, option
@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from transformer_cli.cli.init import InitOptions
 
 _OF_OPUS = ("src_lang", "tgt_lang", "name")  # for ``--from opus``; ``--from own`` accepts all
+
+
+def _file(about: str) -> Any:
+    return option("FILE", f"With --from own: {about}")
 
 
 @dataclass(frozen=True)
@@ -24,12 +28,8 @@ class TextOptions(ExtraOptions):
         "corpus from OPUS; the train command downloads it. --from opus lists the corpora."
     )
 
-    src: Annotated[
-        Path | None, option("FILE", "With --from own: source side of the training text.")
-    ] = None
-    tgt: Annotated[
-        Path | None, option("FILE", "With --from own: target side of the training text.")
-    ] = None
+    src: Annotated[Path | None, _file("source side of the training text.")] = None
+    tgt: Annotated[Path | None, _file("target side of the training text.")] = None
     bitext: Annotated[
         list[Path] | None,
         option(
@@ -40,21 +40,13 @@ class TextOptions(ExtraOptions):
         ),
     ] = None
     val_src: Annotated[
-        Path | None,
-        option(
-            "FILE", "With --from own: source side of the validation text.  [default: part of --src]"
-        ),
+        Path | None, _file("source side of the validation text.  [default: part of --src]")
     ] = None
-    val_tgt: Annotated[
-        Path | None, option("FILE", "With --from own: target side of the validation text.")
-    ] = None
+    val_tgt: Annotated[Path | None, _file("target side of the validation text.")] = None
     test_src: Annotated[
-        Path | None,
-        option("FILE", "With --from own: source side of the test text.  [default: part of --src]"),
+        Path | None, _file("source side of the test text.  [default: part of --src]")
     ] = None
-    test_tgt: Annotated[
-        Path | None, option("FILE", "With --from own: target side of the test text.")
-    ] = None
+    test_tgt: Annotated[Path | None, _file("target side of the test text.")] = None
     src_lang: Annotated[
         str | None, option("CODE", "Source language.  [default: from the files' names]")
     ] = None

@@ -229,10 +229,8 @@ def _write_splits(spooled: Sequence[Path], fates: np.ndarray, directory: Path) -
     for path in spooled:
         for fate, split in SPLITS.items():
             if (is_own := fates == fate).any():
-                with (
-                    path.open("rb") as text,
-                    (directory / f"{split}.{path.name}").open("wb") as file,
-                ):
+                target = directory / f"{split}.{path.name}"
+                with path.open("rb") as text, target.open("wb") as file:
                     file.writelines(compress(text, is_own.tobytes()))
 
 

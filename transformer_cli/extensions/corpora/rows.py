@@ -19,16 +19,15 @@ from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.extensions.corpora.tables import (
     TextColumn,
     check_no_commas,
+    check_width,
     get_text,
     parse_object,
     read_tsv,
-    too_few_columns,
 )
 from transformer_cli.extensions.corpora.units import InvalidTextError, one_line
 from transformer_cli.text.lines import bounded_lines, decode_lines
 
 TRANSLATION = "translation"  # the name of the new column or field
-_ROW_ADVICE = "correct or remove the row"
 _NOT_IN_TSV = re.compile(r"[\t\r\n\ud800-\udfff]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 # Random, so that no text has it. Marks numbers, which json would write differently.
@@ -66,7 +65,7 @@ def _named(place: str) -> Iterator[None]:
     try:
         yield
     except InvalidTextError as error:
-        raise CorpusError(f"{place}: {error}; {_ROW_ADVICE}") from None
+        raise CorpusError(f"{place}: {error}; correct or remove the row") from None
 
 
 # --- TSV ------------------------------------------------------------------------------------------
@@ -86,10 +85,9 @@ def _tsv_rows(key: int | str, file: BinaryIO, name: str, errors: DecodingErrors)
         check_no_commas(row, name, number)
         if row == [""] and index:
             raise CorpusError(f"{place}: is blank; remove the line, or fill in its columns")
-        if index >= len(row):
-            raise CorpusError(f"{too_few_columns(row, index, name, number)}; {_ROW_ADVICE}")
         width = width or len(row)
         with _named(place):
+            check_width(row, index)
             if len(row) > width:
                 raise InvalidTextError(f"{len(row)} columns, but the first line has {width}")
             text = one_line(row[index], f"column {index + 1}")

@@ -47,10 +47,12 @@ def _matching(pattern: str, words: str) -> AfterValidator:
 SourceFormat = Literal["tmx", "tsv", "jsonl", "parquet", "po", "opus", "hf", "text"]
 _FILE_FORMATS: tuple[SourceFormat, ...] = ("tmx", "tsv", "jsonl", "parquet", "po")
 SOURCE_FORMATS: tuple[SourceFormat, ...] = (*_FILE_FORMATS, "opus", "hf")
-_KEYS_OF_FORMATS = {
-    ("src_column", "tgt_column"): ("tsv",),
-    ("src_field", "tgt_field"): ("jsonl", "parquet", "hf"),
-    ("config",): ("hf",),
+_COLUMNS, _FIELDS = ["src_column", "tgt_column"], ["src_field", "tgt_field"]
+_NEEDED: dict[str, Any] = {"tsv": _COLUMNS, "jsonl": _FIELDS, "parquet": _FIELDS}
+_FORMATS_OF_KEYS = {
+    **dict.fromkeys(_COLUMNS, ("tsv",)),
+    **dict.fromkeys(_FIELDS, ("jsonl", "parquet", "hf")),
+    "config": ("hf",),
 }
 PATH_KEYS = ("src", "tgt", *_FILE_FORMATS)  # the keys of a source whose values are paths
 TWO_NAMES = "^[A-Za-z0-9][A-Za-z0-9_.-]{0,95}/[A-Za-z0-9][A-Za-z0-9_.-]{0,95}$"
@@ -98,13 +100,7 @@ class SourceConfig(TextFiles):
     model_config = ConfigDict(
         json_schema_extra={
             "minProperties": 1,
-            "dependencies": {
-                "src": ["tgt"],
-                "tgt": ["src"],
-                "tsv": ["src_column", "tgt_column"],
-                "jsonl": ["src_field", "tgt_field"],
-                "parquet": ["src_field", "tgt_field"],
-            },
+            "dependencies": {"src": ["tgt"], "tgt": ["src"], **_NEEDED},
         }
     )
 
@@ -147,11 +143,10 @@ class SourceConfig(TextFiles):
                 f"{given[-1] if given else 'src'}: a source is one of "
                 f"{', '.join(SOURCE_FORMATS)}, or src and tgt; {what}"
             )
-        for keys, formats in _KEYS_OF_FORMATS.items():
-            if self.format in formats:
-                self._demand(*(keys if self.format != "hf" else ()))
-            elif unused := [key for key in keys if getattr(self, key) is not None]:
-                raise ValueError(f"{unused[0]}: is only for {' and '.join(formats)}; remove it")
+        for key, formats in _FORMATS_OF_KEYS.items():
+            if self.format not in formats and getattr(self, key) is not None:
+                raise ValueError(f"{key}: is only for {' and '.join(formats)}; remove it")
+        self._demand(*_NEEDED.get(self.format, ()))
         if isinstance(self.split, str) and self.hf is None:
             raise ValueError("split: must be true or false; only hf data sets have named splits")
         return self

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from types import NoneType
 from typing import Any, BinaryIO, NamedTuple
@@ -187,13 +188,10 @@ def read_parquet(path: Path, columns: list[str] | None = None) -> Numbered[dict[
     ``columns`` may name fields within columns, e.g. 'translation.de'; None: all columns. Raise
     CorpusError if the file is missing or damaged, and MissingExtraError if pyarrow is missing.
     """
-    number = 0
     with open_parquet(path) as file:
-        for batch in file.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False):
-            for row in _rows(batch):
-                number += 1
-                bad = CorpusError(f"{path}: row {number}: not UTF-8")
-                yield number, bad if row is None else row
+        batches = file.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False)
+        for number, row in enumerate(chain.from_iterable(map(_rows, batches)), start=1):
+            yield number, CorpusError(f"{path}: row {number}: not UTF-8") if row is None else row
 
 
 def _rows(batch: Any) -> Iterator[dict[str, Any] | None]:
@@ -260,9 +258,8 @@ class TsvReader(UnitReader):
                     yield row
                 elif len(row) > 1 or row[0].strip():
                     try:
+                        check_width(row, max(src, tgt))
                         yield one_line(row[src], src_what), one_line(row[tgt], tgt_what)
-                    except IndexError:
-                        yield too_few_columns(row, max(src, tgt), str(file), number)
                     except InvalidTextError as error:
                         yield CorpusError(f"{file}:{number}: {error}")
 
@@ -325,8 +322,10 @@ def check_no_commas(row: list[str], name: str, number: int) -> None:
         raise CorpusError(f"{name}:{number}: has no tab{hint}")
 
 
-def too_few_columns(row: list[str], index: int, name: str, number: int) -> CorpusError:
-    """Return the error for a row that has no column ``index`` (from 0)."""
-    columns = f"{len(row)} column{'s' * (len(row) != 1)}; there is no column {index + 1}"
-    hint = tabs_hint(row)
-    return CorpusError(f"{name}:{number}: {f'has no tab{hint}' if hint else columns}")
+def check_width(row: list[str], index: int) -> None:
+    """Raise InvalidTextError if a row has no column ``index`` (from 0)."""
+    if index >= len(row):
+        if hint := tabs_hint(row):
+            raise InvalidTextError(f"has no tab{hint}")
+        columns = f"{len(row)} column{'s' * (len(row) != 1)}"
+        raise InvalidTextError(f"{columns}; there is no column {index + 1}")

@@ -125,7 +125,7 @@ class Bench:
 
         for _ in range(first):
             train()
-        return median(self._rates(train, 2 * self.seconds))
+        return self._rate(train, 2 * self.seconds)
 
     def _translate(self, precision: str, threads: int) -> tuple[str, float]:
         """Return the engine's name and its speed in greedy search, in target tokens per second."""
@@ -144,8 +144,7 @@ class Bench:
         with TemporaryDirectory() as directory:
             engine = self._open_engine(precision, threads, Path(directory))
             search(sources[:threads])
-            rate = median(self._rates(lambda: search(sources), self.seconds))
-        return ("torch" if isinstance(engine, TorchEngine) else "ctranslate2"), rate
+            return engine.name, self._rate(lambda: search(sources), self.seconds)
 
     def _open_engine(self, precision: str, threads: int, directory: Path) -> SearchEngine:
         """Return CTranslate2's engine on a CPU if ``translate`` would use it, otherwise torch's.
@@ -165,9 +164,8 @@ class Bench:
         )
 
     def _build_model(self) -> Transformer:
-        config = self.config
-        model = build_model(config.model, self.vocab, self.vocab, PAD_ID, config.seed)
-        return model.to(self.device)
+        sizes, seed = self.config.model, self.config.seed
+        return build_model(sizes, self.vocab, self.vocab, PAD_ID, seed).to(self.device)
 
     def _draw_text(self) -> EncodedText:
         """Return enough random sentence pairs for the batches of one epoch."""
@@ -182,8 +180,8 @@ class Bench:
         )
         return EncodedText(*sides)
 
-    def _rates(self, call: Callable[[], float], seconds: float) -> list[float]:
-        """Repeat ``call``, which returns its number of tokens; return the speed of each call."""
+    def _rate(self, call: Callable[[], float], seconds: float) -> float:
+        """Repeat ``call``, which returns its number of tokens; return the median of its speeds."""
         rates: list[float] = []
         self._synchronize()
         end = time.perf_counter() + seconds
@@ -192,7 +190,7 @@ class Bench:
             work = call()
             self._synchronize()
             rates.append(work / (time.perf_counter() - start))
-        return rates
+        return median(rates)
 
     def _synchronize(self) -> None:
         """Wait until a GPU has finished its work; on a CPU, return at once."""

@@ -1,9 +1,7 @@
 """The command ``bench``, which measures how fast this machine trains and translates."""
 
 import json as json_format
-from collections.abc import Iterable, Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 from transformer_cli.base.messages import log
 from transformer_cli.base.packages import lazy_imports
@@ -14,11 +12,7 @@ with lazy_imports():
     from transformer_cli.extensions.bench import bench as benches, machine
     from transformer_cli.model import device as devices
 
-if TYPE_CHECKING:
-    from transformer_cli.extensions.bench.bench import Speed
-
 _BUSY = 0.1
-_HEAD = ("", "by", "precision", "threads", "tokens/s")
 
 
 def bench(json: options.Json = False, device: options.Device = "auto") -> None:
@@ -45,15 +39,8 @@ def bench(json: options.Json = False, device: options.Device = "auto") -> None:
         return
     about = ("processor", "instructions", "cores", "device", "torch", "ctranslate2")
     rows = [*((key, facts[key]) for key in about), ("model", benches.MODEL)]
-    for line in align_columns(rows, left=2):
-        say(line)
-    say("")
-    for line in align_columns(_rows(speeds), left=3):
-        say(line)
-
-
-def _rows(speeds: "Iterable[Speed]") -> Iterator[tuple[str, ...]]:
-    yield _HEAD
+    table = [("", "by", "precision", "threads", "tokens/s")]
     for one in speeds:
         tokens = f"{one.tokens_per_second:,.0f}"
-        yield one.what, one.engine, one.precision, str(one.threads), tokens
+        table.append((one.what, one.engine, one.precision, str(one.threads), tokens))
+    say("\n".join([*align_columns(rows, left=2), "", *align_columns(table, left=3)]))

@@ -2,7 +2,6 @@
 
 import os
 import platform
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import psutil
@@ -12,6 +11,7 @@ from transformer_cli.base.messages import size
 from transformer_cli.base.packages import __version__
 from transformer_cli.base.workers import count_cores
 from transformer_cli.config.choices import DeviceName
+from transformer_cli.inference.engine import describe_versions
 from transformer_cli.model.device import choose_device
 
 _PACKAGES = (
@@ -27,7 +27,6 @@ _INSTRUCTIONS = (
 
 def describe_machine(device_name: DeviceName = "auto") -> dict[str, str]:
     """Return facts about this machine and its packages, without a user's name or a path."""
-    device = choose_device(device_name)
     model, instructions = describe_processor()
     return {
         "transformer-cli": __version__,
@@ -37,8 +36,9 @@ def describe_machine(device_name: DeviceName = "auto") -> dict[str, str]:
         "instructions": instructions,
         "cores": f"{count_cores()} usable of {os.cpu_count()}",
         "memory": size(psutil.virtual_memory().total),
-        **{name: _version_of(name) or "not installed" for name in _PACKAGES},
-        "device": _describe_device(device),
+        **dict.fromkeys(_PACKAGES, "not installed"),
+        **describe_versions(*_PACKAGES),
+        "device": _describe_device(choose_device(device_name)),
     }
 
 
@@ -53,13 +53,6 @@ def describe_processor(file: Path = Path("/proc/cpuinfo")) -> tuple[str, str]:
     instructions = ", ".join(name for name in _INSTRUCTIONS if name in has)
     model = entries.get("model name") or platform.processor() or platform.machine()
     return model, instructions or torch.backends.cpu.get_cpu_capability()
-
-
-def _version_of(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 def _describe_device(device: torch.device) -> str:

@@ -12,7 +12,6 @@ import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import ExitStack, contextmanager, suppress
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from platform import python_version
 from threading import Event, Thread
@@ -30,6 +29,7 @@ from transformer_cli.extensions.cluster.start import (
     import_distributed,
     start_cluster,
 )
+from transformer_cli.inference.engine import describe_versions
 
 T = TypeVar("T")
 _CONNECT_SECONDS = 10
@@ -184,15 +184,15 @@ def open_cluster(
     distributed = import_distributed()
     with ExitStack() as stack:
         where: Any = settings.address
-        if settings.address is None:
+        if where is None:
             where = stack.enter_context(start_cluster(settings))
         else:
-            _check_reachable(settings.address)
-        if settings.address and re.match("(tcp|ucx|ws):", settings.address):
-            say(
-                f"{settings.address} uses no certificates: anyone who can connect to it can run "
-                "code as you, here and on its workers; use tls:// unless its network is private"
-            )
+            _check_reachable(where)
+            if re.match("(tcp|ucx|ws):", where):
+                say(
+                    f"{where} uses no certificates: anyone who can connect to it can run code as "
+                    "you, here and on its workers; use tls:// unless its network is private"
+                )
         try:
             client = distributed.Client(where, timeout=_RECONNECT_SECONDS, set_as_default=False)
         except (OSError, ValueError) as error:
@@ -239,11 +239,8 @@ def _describe_host() -> tuple[str, int, list[int]]:
 
 
 def _describe_environment() -> dict[str, str]:
-    found = {"transformer-cli": __version__, "Python": python_version()}
-    for package in _COMPARED:
-        with suppress(PackageNotFoundError):
-            found[package] = version(package)
-    return found
+    ours = {"transformer-cli": __version__, "Python": python_version()}
+    return ours | describe_versions(*_COMPARED)
 
 
 def _compare_environments(executor: ClusterExecutor, say: Callable[[str], object]) -> None:

@@ -21,18 +21,15 @@ if TYPE_CHECKING:
 
     from transformer_cli.base.workers import OpenExecutor
 
-Cluster = Annotated[
-    str | None,
-    option("ADDRESS|FILE", "Dask cluster to use: tcp://HOST:8786, or a YAML file."),
-]
-
 
 @dataclass(frozen=True)
 class ClusterOptions(ExtraOptions):
     """The option ``--cluster``, which names the Dask cluster to use."""
 
     heading = "Hardware"
-    cluster: Cluster = None
+    cluster: Annotated[
+        str | None, option("ADDRESS|FILE", "Dask cluster to use: tcp://HOST:8786, or a YAML file.")
+    ] = None
 
     def fingerprint(self) -> dict[str, str]:
         """Return an empty dict, because the output does not depend on the cluster."""
@@ -69,7 +66,6 @@ class TrainClusterOptions(ClusterOptions):
 class TranslateClusterOptions(ClusterOptions):
     """The option ``--cluster`` of ``translate``, for a cluster that translates many files."""
 
-    heading = "Hardware"
     about = "With --cluster and several files, each worker translates one file at a time."
 
     def check(self, given: Any) -> None:

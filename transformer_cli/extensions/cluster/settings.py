@@ -64,23 +64,19 @@ class ClusterSettings(Section):
 
     @property
     def kind(self) -> str:
-        return next(key for key in self._kinds() if getattr(self, key) is not None)
+        return next(key for key, value in self if value is not None)
 
     @model_validator(mode="after")
     def _is_one_cluster(self) -> Self:
-        given = [key for key in self._kinds() if getattr(self, key) is not None]
+        given = [key for key, value in self if value is not None]
         if not given:
-            raise ValueError(f"address: missing; give it, or one of {', '.join(self._kinds()[1:])}")
+            _, *others = dict(self)
+            raise ValueError(f"address: missing; give it, or one of {', '.join(others)}")
         if len(given) > 1:
             raise ValueError(f"{given[1]}: {given[0]} is also given; remove one of them")
         if self.address is not None and not _ADDRESS.fullmatch(self.address):
-            found = repr(self.address)
-            raise ValueError(f"address: expected e.g. tcp://HOST:8786, found {found}")
+            raise ValueError(f"address: expected e.g. tcp://HOST:8786, found {self.address!r}")
         settings = getattr(self, given[0])
         if isinstance(settings, QueueCluster) and settings.gres and given[0] != "slurm":
             raise ValueError(f"{given[0]}.gres: needs slurm; use options.job_extra_directives")
         return self
-
-    @classmethod
-    def _kinds(cls) -> list[str]:
-        return list(cls.model_fields)

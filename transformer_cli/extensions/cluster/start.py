@@ -18,7 +18,12 @@ from typing import Any
 from transformer_cli.base.errors import MissingExtraError, TransformerCliError, shorten_middle
 from transformer_cli.base.locations import hide_credentials
 from transformer_cli.base.packages import import_extra
-from transformer_cli.extensions.cluster.settings import QUEUES, ClusterSettings, QueueCluster
+from transformer_cli.extensions.cluster.settings import (
+    QUEUES,
+    ClusterSettings,
+    LocalCluster,
+    QueueCluster,
+)
 from transformer_cli.extensions.processes.spawning import block_sigint
 
 HIDDEN_PREFIX = ".transformer-cli-"
@@ -46,24 +51,21 @@ def import_distributed() -> ModuleType:
     return import_extra("distributed", "cluster", "--cluster")
 
 
-def _options(settings: ClusterSettings) -> dict[str, Any]:
-    return getattr(getattr(settings, settings.kind), "options", {})
-
-
 @contextmanager
 def start_cluster(settings: ClusterSettings) -> Iterator[Any]:
     """Start a cluster whose scheduler runs in this process.
 
     The cluster accepts only processes that have its certificate.
     """
-    jobs = getattr(settings, settings.kind)
+    kind = settings.kind
+    asked: LocalCluster | QueueCluster = getattr(settings, kind)
     with ExitStack() as stack:
         try:
-            private = stack.enter_context(_private_directory(settings))
-            cluster = stack.enter_context(_create(settings, private))
-            if isinstance(jobs, QueueCluster):
+            private = stack.enter_context(_private_directory(asked))
+            cluster = stack.enter_context(_create(kind, asked, private))
+            if isinstance(asked, QueueCluster):
                 # Don't use scale, which submits jobs later, and only logs errors.
-                for _ in range(jobs.jobs):
+                for _ in range(asked.jobs):
                     cluster.worker_spec.update(cluster.new_worker_spec())
                 cluster.sync(_wait_until_submitted, cluster)
         except MissingExtraError:
@@ -76,23 +78,22 @@ def start_cluster(settings: ClusterSettings) -> Iterator[Any]:
                 first = first.__cause__
             said = hide_credentials(" ".join(str(first).split())) or type(first).__name__
             reason = shorten_middle(said, 300)
-            options = ", ".join(_options(settings))
-            given = f" with {settings.kind}.options {options}" if options else ""
-            problem = f"{settings.kind} cannot be started{given}: {reason}"
-            raise ClusterError(f"--cluster: {problem}") from error
+            options = ", ".join(asked.options)
+            given = f" with {kind}.options {options}" if options else ""
+            raise ClusterError(f"--cluster: {kind} cannot be started{given}: {reason}") from error
         yield cluster
 
 
 @contextmanager
-def _private_directory(settings: ClusterSettings) -> Iterator[Path]:
+def _private_directory(asked: LocalCluster | QueueCluster) -> Iterator[Path]:
     """Create a directory that no other user can open, for a cluster's own files.
 
     By default, Dask would use a directory in /tmp that any user may have made, and import modules
     from it. Ours is in the working directory, which other machines can see, if they are used.
     """
     where = None
-    if settings.kind != "local":
-        shared = _options(settings).get("shared_temp_directory", ".")
+    if isinstance(asked, QueueCluster):
+        shared = asked.options.get("shared_temp_directory", ".")
         where = Path(os.path.expandvars(shared)).expanduser().absolute()
     made = TemporaryDirectory(prefix=HIDDEN_PREFIX, dir=where, ignore_cleanup_errors=True)
     with made as private:
@@ -108,17 +109,17 @@ async def _wait_until_submitted(cluster: Any) -> None:
     await cluster
 
 
-def _create(settings: ClusterSettings, private: Path) -> Any:
-    options = dict(_options(settings))
-    import_extra("cryptography", "cluster", f"--cluster with {settings.kind}")
+def _create(kind: str, asked: LocalCluster | QueueCluster, private: Path) -> Any:
+    import_extra("cryptography", "cluster", f"--cluster with {kind}")
     distributed = import_distributed()
     security = distributed.Security.temporary()
-    if settings.local is None:
-        return _create_queue(settings, options, _write_certificate(security, private), private)
+    if isinstance(asked, QueueCluster):
+        return _create_queue(kind, asked, _write_certificate(security, private), private)
+    options = dict(asked.options)
     dashboard = {"dashboard_address": options.pop("dashboard_address", None)}
     scheduler = dashboard | options.pop("scheduler_kwargs", {})
     options = {
-        "n_workers": settings.local.workers,
+        "n_workers": asked.workers,
         "threads_per_worker": 1,
         "silence_logs": "CRITICAL",  # for workers that fail before they read _CONFIG
         "preload": _NO_WEB["preload"],
@@ -130,26 +131,23 @@ def _create(settings: ClusterSettings, private: Path) -> Any:
         return distributed.LocalCluster(**options)
 
 
-def _create_queue(
-    settings: ClusterSettings, options: dict[str, Any], security: Any, private: Path
-) -> Any:
-    jobs = getattr(settings, settings.kind)
-    jobqueue = import_extra("dask_jobqueue", "cluster", f"--cluster with {settings.kind}")
-    cluster_class = getattr(jobqueue, QUEUES[settings.kind])
+def _create_queue(kind: str, jobs: QueueCluster, security: Any, private: Path) -> Any:
+    jobqueue = import_extra("dask_jobqueue", "cluster", f"--cluster with {kind}")
+    cluster_class = getattr(jobqueue, QUEUES[kind])
+    named = {"walltime": jobs.walltime, "queue": jobs.queue, "account": jobs.account}
+    options = {key: value for key, value in named.items() if value is not None} | jobs.options
     scheduler = _with_dashboard(options.pop("scheduler_options", {}))
     options |= {"scheduler_options": scheduler | {"protocol": "tls"}, "security": security}
-    named = {"walltime": jobs.walltime, "queue": jobs.queue, "account": jobs.account}
-    options = {key: value for key, value in named.items() if value is not None} | options
     if jobs.gres is not None:
         given = options.get("job_extra_directives", [])
         options["job_extra_directives"] = [*given, f"--gres={jobs.gres}"]
     arguments = ["--nthreads", "1", "--no-dashboard", "--dashboard-address", "127.0.0.1:0"]
-    arguments += ["--preload", __name__]
+    arguments += ["--preload", __name__, *options.pop("worker_extra_args", [])]
     cluster = cluster_class(
         cores=jobs.cores,
         memory=jobs.memory,
         processes=1,
-        worker_extra_args=[*arguments, *options.pop("worker_extra_args", [])],
+        worker_extra_args=arguments,
         python=jobs.python,
         **{"local_directory": shlex.quote(str(private)), **options},
     )

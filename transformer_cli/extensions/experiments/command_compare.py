@@ -96,19 +96,6 @@ def compare(given: CompareOptions) -> None:
     Compare an adapted model with the original on the old and the new text:
       transformer-cli compare runs/old runs/new --split runs/old:test --split runs/new:test
     """
-    print_comparison(given)
-
-
-class _Text(NamedTuple):
-    """A text to compare on: a split, or a variation of it."""
-
-    split: str
-    variation: str  # its name; empty for the split itself
-    content: "corpus.ParallelText"
-
-
-def print_comparison(given: CompareOptions) -> None:
-    """Compare runs; see ``compare``."""
     given.check_extras()
     with options.prefix_errors("compare: "):
         compared, kind = compared_runs.open_groups(given.runs, given.checkpoint, given.beam_size)
@@ -146,6 +133,14 @@ def print_comparison(given: CompareOptions) -> None:
         say(format_reports(reports, kind))
 
 
+class _Text(NamedTuple):
+    """A text to compare on: a split, or a variation of it."""
+
+    split: str
+    variation: str  # its name; empty for the split itself
+    content: "corpus.ParallelText"
+
+
 def _load_texts(
     runs: Sequence["compared_runs.ComparedRun"], given: CompareOptions
 ) -> Iterator[_Text]:
@@ -153,10 +148,9 @@ def _load_texts(
     extras = [each for each in given.extras if isinstance(each, Variations)]
     for split, text in compared_runs.load_texts(runs, given.splits or []):
         yield _Text(split, "", text)
-        for name, varied in chain.from_iterable(
-            each.variations(text, runs[0].config.data) for each in extras
-        ):
-            yield _Text(split, name, varied)
+        for extra in extras:
+            for name, varied in extra.variations(text, runs[0].config.data):
+                yield _Text(split, name, varied)
 
 
 def _compare_on(
@@ -272,15 +266,16 @@ def format_reports(reports: Sequence[Mapping[str, Any]], kind: str) -> str:
             lines.append("")
     entries, settings = reports[0][kind], reports[0]["settings"]
     names = [entry["name"] for entry in entries]
+    value = "mean" if kind == "groups" else "value"
+    scored = entries[0]["scores"]
+    found = {key: [each["scores"][key][value] for each in entries] for key in scored}
     if kind == "groups":
-        scored = entries[0]["scores"]
-        means = {key: [each["scores"][key]["mean"] for each in entries] for key in scored}
-        lines += group_notes(names[0], len(names), means)
+        lines += group_notes(names[0], len(names), found)
     else:
-        lines += _run_notes(names[0], entries)
+        lines += _run_notes(names[0], found)
     lines += ["", *(_format_differences(names, settings) or ["all settings are equal"])]
-    signatures = {METRICS[key].label: score for key, score in entries[0]["scores"].items()}
-    lines += ["", *(f"{label:<15}  {score['signature']}" for label, score in signatures.items())]
+    lines.append("")
+    lines += (f"{METRICS[key].label:<15}  {each['signature']}" for key, each in scored.items())
     return "\n".join(lines)
 
 
@@ -303,29 +298,21 @@ def _format_differences(names: Sequence[str], values: Mapping[str, Sequence[obje
 # --- tables of runs -------------------------------------------------------------------------------
 
 
-def _run_table(runs: Sequence[Entry]) -> Iterator[str]:
-    heads = ["run"]
-    rows = [[run["name"]] for run in runs]
-    for key, metric in METRICS.items():
-        if key not in runs[0]["scores"]:
-            continue
-        heads += [metric.label, "p"] if metric.is_first else [metric.label]
-        for row, run in zip(rows, runs, strict=True):
-            score = run["scores"][key]
-            value = f"{score['value']:.2f}"
-            tested = [f"{value}{plus_minus(score['half_width'])}", _p(score["p_value"])]
-            row += tested if metric.is_first else [value]
-    heads += ["step", "steps", "seconds"]
-    for row, run in zip(rows, runs, strict=True):
-        row += [f"{run['step']:,}", f"{run['steps']:,}", f"{run['seconds']:,.0f}"]
-    yield from (*align_columns([heads, *rows]), "")
+def _run_table(runs: Sequence[Entry]) -> list[str]:
+    columns = [["run", *(run["name"] for run in runs)]]
+    for key in runs[0]["scores"]:
+        scores = [run["scores"][key] for run in runs]
+        shown = [f"{score['value']:.2f}{plus_minus(score['half_width'])}" for score in scores]
+        columns.append([METRICS[key].label, *shown])
+        if METRICS[key].is_first:
+            columns.append(["p", *(_p(score["p_value"]) for score in scores)])
+    for key, form in (("step", ","), ("steps", ","), ("seconds", ",.0f")):
+        columns.append([key, *(format(run[key], form) for run in runs)])
+    return [*align_columns(zip(*columns, strict=True)), ""]
 
 
-def _run_notes(reference: str, runs: Sequence[Entry]) -> list[str]:
-    is_low = any(
-        seed_statistics.says_nothing(name, (run["scores"][name]["value"] for run in runs))
-        for name in runs[0]["scores"]
-    )
+def _run_notes(reference: str, values: Mapping[str, Iterable[float]]) -> list[str]:
+    is_low = any(seed_statistics.says_nothing(name, each) for name, each in values.items())
     return [
         *([seed_statistics.TRAIN_LONGER] if is_low else []),
         "±: half of the 95 % interval. "
@@ -338,10 +325,8 @@ def _run_notes(reference: str, runs: Sequence[Entry]) -> list[str]:
 
 
 def _group_tables(groups: Sequence[Entry]) -> Iterator[str]:
-    names = [group["name"] for group in groups]
     for key in groups[0]["scores"]:
-        scores = [group["scores"][key] for group in groups]
-        yield from (*_group_table(METRICS[key].label, names, scores), "")
+        yield from (*_group_table(key, groups), "")
 
 
 def report_score(metric: "seed_statistics.MetricComparison", number: int) -> dict[str, Any]:
@@ -350,12 +335,13 @@ def report_score(metric: "seed_statistics.MetricComparison", number: int) -> dic
     return {"signature": metric.signature, **asdict(score), "interval": score.interval}
 
 
-def _group_table(head: str, names: Sequence[str], scores: Sequence[Entry]) -> list[str]:
-    table = [[head, "seeds", "mean", "95 % interval", "difference", "p", "Holm"]]
-    for name, score in zip(names, scores, strict=True):
+def _group_table(key: str, groups: Sequence[Entry]) -> list[str]:
+    table = [[METRICS[key].label, "seeds", "mean", "95 % interval", "difference", "p", "Holm"]]
+    for group in groups:
+        score = group["scores"][key]
         mean = f"{score['mean']:.2f}{plus_minus(score['deviation'])}"
         interval, difference = score["interval"], score["difference"]
-        row = [name, str(len(score["scores"])), mean, "-", "-", "-", "-"]
+        row = [group["name"], str(len(score["scores"])), mean, "-", "-", "-", "-"]
         if interval is not None:
             row[3] = f"{interval[0]:.2f} to {interval[1]:.2f}"
         if difference is not None:
@@ -365,7 +351,7 @@ def _group_table(head: str, names: Sequence[str], scores: Sequence[Entry]) -> li
                 _p(difference["p_holm"]),
             ]
         table.append(row)
-    columns = {1: 4, 2: 6}.get(len(names), 7)
+    columns = {1: 4, 2: 6}.get(len(groups), 7)
     return align_columns([row[:columns] for row in table])
 
 

@@ -101,14 +101,21 @@ def preview_sweep(plan: "plans.SweepPlan") -> Iterator[str]:
 def format_results(plan: "plans.SweepPlan", failed: list[str]) -> list[str]:
     """Return a table's lines: each point of the sweep and its runs' mean best validation score."""
     rows = [["point", "seeds", "mean"]]
-    results = list(plan.results(failed))
-    for point in results:
-        mean = "-" if point.mean is None else f"{point.mean:.2f}"
-        if len(point.scores) > 1:
-            mean += f" ± {statistics.stdev(point.scores):.2f}"
-        count = f"{point.finished}, {point.failed} failed" if point.failed else str(point.finished)
+    means = []
+    for point in plan.sweep.points:
+        runs = [run for run in plan.runs if run.point is point]
+        done = [run for run in runs if plan.directory.seems_done(run.job)]
+        best = [plans.find_best(run.directory, plan.metric) for run in done]
+        scores = [score for score in best if score is not None]
+        mean, count = "-", str(len(done))
+        if scores:
+            means.append(statistics.fmean(scores))
+            mean = f"{means[-1]:.2f}"
+        if len(scores) > 1:
+            mean += f" ± {statistics.stdev(scores):.2f}"
+        if failures := sum(run.job.name in failed for run in runs):
+            count += f", {failures} failed"
         rows.append([point.name, count, mean])
-    means = [point.mean for point in results if point.mean is not None]
     is_low = seed_statistics.says_nothing(plan.metric, means)
     note = [seed_statistics.TRAIN_LONGER] if is_low else []
     return [f"{METRICS[plan.metric].label} of the best validation", *align_columns(rows), *note]
@@ -132,6 +139,6 @@ def compare_splits(
             [plan.directory.path], [split], device=device, precision=precision, threads=threads
         )
         try:
-            command_compare.print_comparison(given)
+            command_compare.compare.function(given)
         except UsageError as error:  # the points' texts of this split may differ
             log(f"{split}: not compared: {error}")

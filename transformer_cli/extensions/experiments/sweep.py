@@ -6,7 +6,7 @@ A job's name is the path of its output relative to the sweep's directory.
 import os
 import shutil
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -94,23 +94,9 @@ class Run:
     config: Config
 
 
-@dataclass(frozen=True)
-class PointResult:
-    """The progress and the scores of the runs of one point, i.e. one variation of the config."""
-
-    name: str
-    finished: int
-    failed: int
-    scores: list[float]  # from the best validation of each finished run
-
-    @property
-    def mean(self) -> float | None:
-        return statistics.fmean(self.scores) if self.scores else None
-
-
 @dataclass
 class SweepPlan:
-    """Plans the jobs of a sweep, and reads the results of its runs."""
+    """Plans the jobs of a sweep, and describes its progress."""
 
     sweep: Sweep
     directory: SweepDirectory
@@ -202,16 +188,6 @@ class SweepPlan:
             made_of = {} if known is None else known.made_of
             return next((name for name in now if made_of.get(name, now[name]) != now[name]), None)
         return None
-
-    def results(self, failed: Sequence[str] = ()) -> Iterator[PointResult]:
-        """Yield each point's progress and scores; ``failed`` has the names of failed jobs."""
-        for point in self.sweep.points:
-            runs = [run for run in self.runs if run.point is point]
-            done = [run for run in runs if self.directory.seems_done(run.job)]
-            scores = [find_best(run.directory, self.metric) for run in done]
-            known = [score for score in scores if score is not None]
-            count = sum(run.job.name in failed for run in runs)
-            yield PointResult(point.name, len(done), count, known)
 
     def describe_rest(self, jobs: int) -> str:
         """Describe how many runs have finished, and the time left with ``jobs`` runs at a time."""

@@ -6,6 +6,7 @@ writing is then either complete or missing.
 """
 
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -65,8 +66,6 @@ def stop(process: "subprocess.Popen[bytes]") -> None:
 
 def main() -> None:
     """Run the command line in ``sys.argv``; end at once if the parent process ends."""
-    import runpy
-
     threading.Thread(target=_end_with_starter, daemon=True).start()
     runpy.run_module("transformer_cli", run_name="__main__", alter_sys=True)
 

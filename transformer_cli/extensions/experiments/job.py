@@ -129,8 +129,7 @@ class JobDirectory:
         return self.path / "jobs" / f"{job}{ending}"
 
     def _record_of(self, job: str) -> Artifact[Record]:
-        path = self.file(job, ".json").relative_to(self.path)
-        return Artifact(self.path, Record, path.as_posix())
+        return Artifact(self.path, Record, f"jobs/{job}.json")
 
     def read(self, job: str) -> Record | None:
         """Return a job's record; None if it has none. Until the job is done, it lists no files."""
@@ -143,9 +142,7 @@ class JobDirectory:
         return job.name in self.done
 
     def _has_outputs(self, job: Job) -> bool:
-        if job.outputs is None:
-            assert job.run is not None
-            assert job.config is not None
+        if job.outputs is None and job.run and job.config:
             return is_trained(job.run, job.config)
         record = self.read(job.name)
         if record is None or not record.files or record.made_of != job.inputs():
@@ -164,24 +161,25 @@ class JobDirectory:
         if job.run is not None:
             steps = [parse_step(path) or 0 for path in list_checkpoints(job.run.checkpoints)]
             resumed += f" from step {max(steps, default=0):,}"
-        if job.outputs is None:
-            assert job.run is not None
-            return resumed if job.run.metrics.exists() else "started"
+            if job.outputs is None:
+                return resumed if job.run.metrics.exists() else "started"
         inputs, known = dict(job.inputs()), self.read(job.name)
-        keys = {} if known is None else {**known.made_of, **inputs}
-        changed = [key for key in keys if known and known.made_of.get(key) != inputs.get(key)]
+        old = known.made_of if known else {}
+        changed = [key for key in old | inputs if old.get(key) != inputs.get(key)]
+        news = "started"
         # If files of a finished training have changed, the training is resumed.
-        is_kept = known is not None and (not known.files or job.config is not None)
-        if is_kept and not changed:
+        if known and not changed and (not known.files or job.config):
             news = resumed
         else:
             moved = job.discard()
-            news = f"; the earlier one is now {moved.as_posix()}" if moved else ""
-            if known is not None:
+            if known:
                 what = f"{', '.join(changed)} changed" if changed else "its outputs are incomplete"
-                news = f" again because {what}{news}"
-            news = f"started{news}"
-        self._write(job.name, Record(made_of=inputs))
+                news += f" again because {what}"
+            if moved:
+                news += f"; the earlier one is now {moved.as_posix()}"
+        path = self.file(job.name, ".json")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_record(path, Record(made_of=inputs))
         return news
 
     def finish(self, job: Job) -> None:
@@ -189,20 +187,13 @@ class JobDirectory:
         if job.outputs is not None:
             record = self.read(job.name)
             assert record is not None
-            record.files = {
-                # The directory may be a link, so that .. would lead elsewhere.
-                Path(os.path.relpath(path.resolve(), self.path.resolve())).as_posix(): FileRecord(
-                    size=path.stat().st_size, sha256=files.sha256(path)
-                )
-                for path in job.outputs()
-            }
-            self._write(job.name, record)
+            here = self.path.resolve()  # it may be a link, so that .. would lead elsewhere
+            for path in job.outputs():
+                name = Path(os.path.relpath(path.resolve(), here)).as_posix()
+                facts = FileRecord(size=path.stat().st_size, sha256=files.sha256(path))
+                record.files[name] = facts
+            write_record(self.file(job.name, ".json"), record)
         self.done.add(job.name)
-
-    def _write(self, job: str, record: Record) -> None:
-        path = self.file(job, ".json")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_record(path, record)
 
 
 def compose_config(

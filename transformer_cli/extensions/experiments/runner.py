@@ -70,9 +70,9 @@ class Runner:
             for running in self._running:
                 child.stop(running.process)
             for running in self._running:
-                running.process.wait()
-                with suppress(TransformerCliError, OSError):  # the next session does it again
-                    self._finish(running)
+                if running.process.wait() == 0:
+                    with suppress(TransformerCliError, OSError):  # the next session does it again
+                        self._finish(running.job)
 
     def _find_next(self) -> Job | None:
         """Return the next job that can run, or None. A job that needs a failed job fails, too."""
@@ -94,12 +94,11 @@ class Runner:
             job.prepare()
             if job.command:
                 self._running.append(self._start_command(job))
-                return
-            self.directory.finish(job)
+            else:
+                self._finish(job)
+                yield Event(job, "done")
         except (TransformerCliError, OSError) as error:
             yield self._fail(job, str(error))
-        else:
-            yield Event(job, "done")
 
     def _start_command(self, job: Job) -> _Running:
         used = [each.place for each in self._running]
@@ -126,15 +125,12 @@ class Runner:
         if code:
             return self._fail(job, self._find_problem(running), code)
         try:
-            self._finish(running)
+            self._finish(job)
         except (TransformerCliError, OSError) as error:
             return self._fail(job, str(error))
         return Event(job, "done")
 
-    def _finish(self, running: _Running) -> None:
-        job = running.job
-        if running.process.returncode:
-            return
+    def _finish(self, job: Job) -> None:
         if job.stdout is not None:
             out = self.directory.file(job.name, ".out")
             write_text(job.stdout, read_small(out).decode())

@@ -16,7 +16,6 @@ from transformer_cli.base.text_files import is_compressed, write_text
 from transformer_cli.base.writing import whole_file
 from transformer_cli.config.data_schema import FilePair
 from transformer_cli.config.schema import Config
-from transformer_cli.config.sections import Section
 from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.data.kinds import open_kind
 from transformer_cli.extensions.corpora.prepared import open_writer
@@ -27,7 +26,6 @@ from transformer_cli.extensions.experiments.distill_file import (
     Direction,
     Distillation,
     Forward,
-    Teacher,
 )
 from transformer_cli.extensions.experiments.job import (
     TRAINED_ON,
@@ -87,7 +85,13 @@ class DistillPlan:
     def jobs(self) -> Iterator[Job]:
         """Yield all jobs; each job comes after the jobs that it needs."""
         teachers = [each for each in self.distillation.teachers if each.file is not None]
-        yield from map(self._teacher_job, {each.run.path: each for each in teachers}.values())
+        for teacher in {each.run.path: each for each in teachers}.values():
+            yield Job(
+                _training_name(teacher.run),
+                command=self._train_command(teacher.file, teacher.run),
+                config=teacher.config,
+                run=teacher.run,
+            )
         yield self._text_job()
         translated = []
         for direction in self.distillation.directions:
@@ -97,14 +101,6 @@ class DistillPlan:
                 yield from made
         yield self._student_job([TEXT_JOB, *translated])
         yield from self._score_jobs()
-
-    def _teacher_job(self, teacher: Teacher) -> Job:
-        return Job(
-            _training_name(teacher.run),
-            command=self._train_command(teacher.file, teacher.run),
-            config=teacher.config,
-            run=teacher.run,
-        )
 
     def _find_needs(self, direction: Direction) -> list[str]:
         """Return the names of the jobs that write the text and train one direction's teachers."""
@@ -312,25 +308,22 @@ def compose_student(
         assert isinstance(source, ParallelFiles)
         return FilePair(src=source.src, tgt=source.tgt)
 
-    data: dict[str, object] = {}
-    pairs = list(synthetic)
-    more: list[Section] = []
     if keep_reference and may_have_more(config.data):
-        more = list(find_more(config.data))
+        data: dict[str, object] = {"more": [*find_more(config.data), *synthetic]}
     else:
-        if keep_reference:
-            pairs.insert(0, text_pair("train"))
+        reference = [text_pair("train")] if keep_reference else []
+        train, *more = [*reference, *synthetic]
         kind = open_kind(config.data)
         tests = (name for name in kind.split_names()[2:] if kind.is_here(name, None))
         data = {
             "kind": "files",
             "src_lang": config.data.src_lang,
             "tgt_lang": config.data.tgt_lang,
-            "train": _instead(pairs.pop(0)),
+            "train": _instead(train),
             "val": _instead(text_pair("val")),
             "test": {name: _instead(test_pair(name)) for name in tests},
+            "more": more,
         }
-    data["more"] = [*more, *pairs]
     base_path = Path(os.path.relpath(base.resolve(), output.parent.resolve())).as_posix()
     settings = {"base": base_path, "data": data}
     write_text(output, compose_config("distill", output, settings, Path.cwd()))

@@ -184,8 +184,7 @@ def load_distillation(path: Path) -> Distillation:
     _check_sources(student_root, student.data, is_translated)
     languages = [student.data.src_lang, student.data.tgt_lang]
     files: dict[Path, Path] = {}
-    names = settings.teachers
-    forward = _find_teachers(path, root, ("teachers",), names, languages, files)
+    forward = _find_teachers(path, root, ("teachers",), settings.teachers, languages, files)
     directions = [Direction("forward", forward, settings.forward)]
     if settings.back is not None:
         keys, names = ("back", "teachers"), settings.back.teachers

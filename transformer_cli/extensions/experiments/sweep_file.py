@@ -22,19 +22,19 @@ from transformer_cli.config.validation import validate_as
 from transformer_cli.data.kinds import check_split
 
 Values = Annotated[list[Any], Field(min_length=1)]
-Settings = dict[str, Any]
-Seeds = Annotated[int, Field(gt=0, le=1000)]
 
 
 class SweepSettings(Section):
     """The settings of a sweep: which variations of a config to train, with how many seeds."""
 
     base: str = Field(description="config to vary; its path is relative to this file")
-    seeds: Seeds = Field(3, description="train each point with seeds 1 to this number")
+    seeds: Annotated[int, Field(gt=0, le=1000)] = Field(
+        3, description="train each point with seeds 1 to this number"
+    )
     grid: dict[str, Values] = Field(
         default={}, description="values of each setting; every combination is a point"
     )
-    points: list[Settings] = Field(
+    points: list[dict[str, Any]] = Field(
         default=[], description="the settings of each point, instead of a grid"
     )
     evaluate: list[str] = Field(
@@ -114,37 +114,33 @@ def load_sweep(path: Path) -> Sweep:
 
 def _read_points(sections: dict[str, Node]) -> list[Point]:
     """Return the listed points, or else those of the grid, or else one that changes nothing."""
-    listed = _items(sections.get("points"))
-    if not listed:
-        return grid_points(sections.get("grid"))
     points: list[dict[str, Node]] = []
-    for number, node in enumerate(listed):
+    for number, node in enumerate(_items(sections.get("points"))):
         assert isinstance(node.value, dict)
         _check_keys(node.value)
         if _content(node.value) in map(_content, points):
             raise setting_error(node.place, ("points", number), "occurs twice; leave one out")
         points.append(node.value)
+    if not points:
+        grid = sections.get("grid")
+        points = _grid_points(grid.value if grid and isinstance(grid.value, dict) else {})
     return [Point(*pair) for pair in zip(point_names(points), points, strict=True)]
 
 
-def grid_points(grid: Node | None) -> list[Point]:
+def _grid_points(grid: dict[str, Node]) -> list[dict[str, Node]]:
     """Return all combinations of a grid's values; the last key varies fastest.
 
-    ``grid`` maps dotted keys to lists of values; if it is None, return one point without changes.
+    ``grid`` maps dotted keys to lists of values; if it is empty, return one point without changes.
     """
-    if grid is None or not grid.value:
-        return [Point(BASE_POINT)]
-    assert isinstance(grid.value, dict)
-    _check_keys(grid.value)
-    for key, node in grid.value.items():
+    _check_keys(grid)
+    for key, node in grid.items():
         texts = [json.dumps(values(option), sort_keys=True) for option in _items(node)]
         for number, text in enumerate(texts):
             if text in texts[:number]:
                 problem = f"{text} occurs twice; leave one out"
                 raise setting_error(_items(node)[number].place, (key,), problem)
-    lists = map(_items, grid.value.values())
-    combinations = [dict(zip(grid.value, nodes, strict=True)) for nodes in product(*lists)]
-    return [Point(*pair) for pair in zip(point_names(combinations), combinations, strict=True)]
+    lists = map(_items, grid.values())
+    return [dict(zip(grid, nodes, strict=True)) for nodes in product(*lists)]
 
 
 def _items(node: Node | None) -> list[Node]:
@@ -160,13 +156,15 @@ def point_names(points: Sequence[dict[str, Node]]) -> list[str]:
     """Return names made from the points' values, e.g. ``dropout=0.1,label_smoothing=0.0``.
 
     The names use only the last part of each key, unless two keys share it. If the names would not
-    be unique or would be too long for filenames, they are checksums instead.
+    be unique or would be too long for filenames, they are checksums instead. A point that changes
+    nothing is ``BASE_POINT``.
     """
     last = {key: key.rpartition(".")[2] for nodes in points for key in nodes}
     counts = Counter(last.values())
     short = {key: name if counts[name] == 1 else key for key, name in last.items()}
     names = [
         ",".join(f"{short[key]}={as_name(as_yaml(values(node)))}" for key, node in nodes.items())
+        or BASE_POINT
         for nodes in points
     ]
     is_unique = len(set(map(str.casefold, names))) == len(names)

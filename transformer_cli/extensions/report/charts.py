@@ -13,7 +13,6 @@ from transformer_cli.extensions.report.recorded_numbers import number, validatio
 from transformer_cli.runs.metrics_log import Record
 
 STEP = "optimizer step"
-_TWO_ROLES = ("val", "train")
 # Buckets start at these numbers of source tokens; the last one has no end.
 LENGTHS = (1, 6, 11, 16, 21, 31, 41, 61)
 
@@ -42,8 +41,9 @@ def score_by_length(
     """
     scored = {name: m for name, m in metrics.by_name().items() if not METRICS[name].needs_case}
     places = np.digitize(np.maximum(1, lengths), LENGTHS) - 1
+    labels = [f"{start:,}–{end - 1:,}" for start, end in pairwise(LENGTHS)]
     buckets = []
-    for place, label in enumerate(_labels(LENGTHS)):
+    for place, label in enumerate([*labels, f"{LENGTHS[-1]:,}+"]):
         numbers = np.flatnonzero(places == place).tolist()
         if numbers:
             own, own_references = ([side[n] for n in numbers] for side in (hypotheses, references))
@@ -53,11 +53,6 @@ def score_by_length(
             }
             buckets.append(LengthBucket(label, len(numbers), scores))
     return buckets
-
-
-def _labels(starts: Sequence[int]) -> list[str]:
-    inner = [f"{start:,}–{end - 1:,}" for start, end in pairwise(starts)]
-    return [*inner, f"{starts[-1]:,}+"]
 
 
 # --- charts ---------------------------------------------------------------------------------------
@@ -106,7 +101,7 @@ def make_training_charts(records: Sequence[Record], step: int) -> list[Chart]:
 
     scores = [
         line(metric.short or metric.label, role, validated, metric.name)
-        for metric, role in zip(metrics, _TWO_ROLES, strict=False)
+        for metric, role in zip(metrics, ("val", "train"), strict=False)
     ]
     log = "perplexity, logarithmic"
     rate = [line("learning rate", "train", trained, "learning_rate")]

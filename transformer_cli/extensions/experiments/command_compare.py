@@ -324,35 +324,30 @@ def _run_notes(reference: str, values: Mapping[str, Iterable[float]]) -> list[st
 # --- tables of groups -----------------------------------------------------------------------------
 
 
-def _group_tables(groups: Sequence[Entry]) -> Iterator[str]:
-    for key in groups[0]["scores"]:
-        yield from (*_group_table(key, groups), "")
-
-
 def report_score(metric: "seed_statistics.MetricComparison", number: int) -> dict[str, Any]:
     """Return a dict, for the JSON output, of the scores of group ``number`` in one metric."""
     score = metric.groups[number]
     return {"signature": metric.signature, **asdict(score), "interval": score.interval}
 
 
-def _group_table(key: str, groups: Sequence[Entry]) -> list[str]:
-    table = [[METRICS[key].label, "seeds", "mean", "95 % interval", "difference", "p", "Holm"]]
-    for group in groups:
-        score = group["scores"][key]
-        mean = f"{score['mean']:.2f}{plus_minus(score['deviation'])}"
-        interval, difference = score["interval"], score["difference"]
-        row = [group["name"], str(len(score["scores"])), mean, "-", "-", "-", "-"]
-        if interval is not None:
-            row[3] = f"{interval[0]:.2f} to {interval[1]:.2f}"
-        if difference is not None:
-            row[4:] = [
-                f"{difference['difference']:+.2f}{plus_minus(difference['half_width'])}",
-                _p(difference["p_value"]),
-                _p(difference["p_holm"]),
-            ]
-        table.append(row)
+def _group_tables(groups: Sequence[Entry]) -> Iterator[str]:
     columns = {1: 4, 2: 6}.get(len(groups), 7)
-    return align_columns([row[:columns] for row in table])
+    for key in groups[0]["scores"]:
+        table = [[METRICS[key].label, "seeds", "mean", "95 % interval", "difference", "p", "Holm"]]
+        for group in groups:
+            score = group["scores"][key]
+            mean = f"{score['mean']:.2f}{plus_minus(score['deviation'])}"
+            row = [group["name"], str(len(score["scores"])), mean, "-", "-", "-", "-"]
+            if (interval := score["interval"]) is not None:
+                row[3] = f"{interval[0]:.2f} to {interval[1]:.2f}"
+            if (difference := score["difference"]) is not None:
+                row[4:] = [
+                    f"{difference['difference']:+.2f}{plus_minus(difference['half_width'])}",
+                    _p(difference["p_value"]),
+                    _p(difference["p_holm"]),
+                ]
+            table.append(row)
+        yield from (*align_columns(row[:columns] for row in table), "")
 
 
 def group_notes(reference: str, groups: int, means: Mapping[str, Iterable[float]]) -> list[str]:

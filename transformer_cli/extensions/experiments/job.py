@@ -135,10 +135,11 @@ class JobDirectory:
         """Return a job's record; None if it has none. Until the job is done, it lists no files."""
         return self._record_of(job).read()
 
-    def is_done(self, job: Job) -> bool:
+    def seems_done(self, job: Job) -> bool:
         """Return whether a job's outputs exist and were made from its current inputs."""
-        if job.name not in self.done and self._has_outputs(job):
-            self.done.add(job.name)
+        with suppress(OSError, TransformerCliError):  # its inputs do not exist yet
+            if job.name not in self.done and self._has_outputs(job):
+                self.done.add(job.name)
         return job.name in self.done
 
     def _has_outputs(self, job: Job) -> bool:
@@ -148,12 +149,6 @@ class JobDirectory:
         if record is None or not record.files or record.made_of != job.inputs():
             return False
         return not self._record_of(job.name).find_damage(record)
-
-    def seems_done(self, job: Job) -> bool:
-        """Return whether a job is done; False if its inputs do not exist yet."""
-        with suppress(OSError, TransformerCliError):
-            return self.is_done(job)
-        return False
 
     def begin(self, job: Job) -> str:
         """Record that a job begins; return 'started' or 'resumed', possibly with details."""

@@ -37,8 +37,6 @@ from transformer_cli.runs.directory import MARK, RunDirectory
 from transformer_cli.runs.metrics_log import read_records
 
 _SHARED = ("tokenizer", "encoded", "corpus")
-# These are names of directories in the sweep's directory.
-_Name = Annotated[str, Field(pattern=r"^[^/\\\x00]+$")]
 
 
 class SweepRecord(BaseModel):
@@ -46,7 +44,7 @@ class SweepRecord(BaseModel):
 
     model_config = ConfigDict(strict=True)
 
-    points: list[_Name]
+    points: list[Annotated[str, Field(pattern=r"^[^/\\\x00]+$")]]  # names of directories
     seeds: list[NonNegativeInt]
     reference: str
 
@@ -71,16 +69,13 @@ class SweepDirectory(JobDirectory):
         except ValidationError as error:
             problem = "damaged, or not from a sweep; run the sweep's command again"
             raise RunError(f"{self.mark}: {problem}") from error
-        points = sorted(record.points, key=lambda point: point != record.reference)
-        found = {
-            point: [run for seed in record.seeds if _is_finished(run := self.run(point, seed))]
-            for point in points
-        }
-        return {point: runs for point, runs in found.items() if runs}
-
-
-def _is_finished(run: RunDirectory) -> bool:
-    return run.config.is_file() and is_trained(run, run.load_config())
+        found: dict[str, list[RunDirectory]] = {}
+        for point in sorted(record.points, key=lambda point: point != record.reference):
+            runs = [self.run(point, seed) for seed in record.seeds]
+            there = [run for run in runs if run.config.is_file()]
+            if finished := [run for run in there if is_trained(run, run.load_config())]:
+                found[point] = finished
+        return found
 
 
 @dataclass(frozen=True)

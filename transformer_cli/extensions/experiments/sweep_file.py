@@ -21,8 +21,6 @@ from transformer_cli.config.setting_tree import BASE, Node, find_place, setting_
 from transformer_cli.config.validation import validate_as
 from transformer_cli.data.kinds import check_split
 
-Values = Annotated[list[Any], Field(min_length=1)]
-
 
 class SweepSettings(Section):
     """The settings of a sweep: which variations of a config to train, with how many seeds."""
@@ -31,7 +29,7 @@ class SweepSettings(Section):
     seeds: Annotated[int, Field(gt=0, le=1000)] = Field(
         3, description="train each point with seeds 1 to this number"
     )
-    grid: dict[str, Values] = Field(
+    grid: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(
         default={}, description="values of each setting; every combination is a point"
     )
     points: list[dict[str, Any]] = Field(

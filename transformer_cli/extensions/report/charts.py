@@ -12,7 +12,6 @@ from transformer_cli.evaluation.scores import USUAL, Metrics
 from transformer_cli.extensions.report.recorded_numbers import number, validations
 from transformer_cli.runs.metrics_log import Record
 
-STEP = "optimizer step"
 # Buckets start at these numbers of source tokens; the last one has no end.
 LENGTHS = (1, 6, 11, 16, 21, 31, 41, 61)
 
@@ -72,9 +71,9 @@ class Chart(NamedTuple):
 
     name: str
     title: str
-    x: str
     y: str
     series: list[Series]
+    x: str = "optimizer step"
     says: str = ""  # alternative text
     log: bool = False
     from_zero: bool = True
@@ -107,10 +106,10 @@ def make_training_charts(records: Sequence[Record], step: int) -> list[Chart]:
     rate = [line("learning rate", "train", trained, "learning_rate")]
     charts = []
     for chart in (
-        Chart("loss", "Loss", STEP, "nats per token", both("loss"), from_zero=False),
-        Chart("perplexity", "Perplexity", STEP, log, both("perplexity"), log=True, from_zero=False),
-        Chart("scores", f"{label} of the validation split", STEP, f"{label}, greedy", scores),
-        Chart("rate", "Learning rate", STEP, "learning rate", rate),
+        Chart("loss", "Loss", "nats per token", both("loss"), from_zero=False),
+        Chart("perplexity", "Perplexity", log, both("perplexity"), log=True, from_zero=False),
+        Chart("scores", f"{label} of the validation split", f"{label}, greedy", scores),
+        Chart("rate", "Learning rate", "learning rate", rate),
     ):
         drawn = [line for line in chart.series if any(y is not None for y in line.y)]
         if drawn:

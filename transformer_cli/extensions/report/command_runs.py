@@ -1,7 +1,6 @@
 """The command ``transformer-cli runs``, which lists runs."""
 
 import json as json_format
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -42,16 +41,11 @@ def runs(paths: Paths = None, json: options.Json = False) -> None:
     if json:
         say(json_format.dumps([asdict(each) for each in found]))
         return
-    say("\n".join(format_runs(found)))
+    heads = ["run", "state", "languages", "parameters", "steps", "epochs", "time", "best", "disk"]
+    say("\n".join(align_columns([heads, *map(_row, found)], left=3)))
     for each in found:
         if each.problem:
             warn(each.run, each.problem)
-
-
-def format_runs(runs: "Sequence[RunSummary]") -> list[str]:
-    """Return the lines of a table of runs."""
-    heads = ["run", "state", "languages", "parameters", "steps", "epochs", "time", "best", "disk"]
-    return align_columns([heads, *map(_row, runs)], left=3)
 
 
 def _row(run: "RunSummary") -> list[str]:

@@ -71,8 +71,7 @@ def mark_differences(first: str, second: str) -> tuple[list[Span], list[Span]]:
     for block in matcher.get_matching_blocks():
         common[0].update(solid[0][block.a : block.a + block.size])
         common[1].update(solid[1][block.b : block.b + block.size])
-    first_spans, second_spans = map(_spans, cut, common)
-    return first_spans, second_spans
+    return _spans(cut[0], common[0]), _spans(cut[1], common[1])
 
 
 def _spans(cut: list[str], common: set[int]) -> list[Span]:

@@ -18,7 +18,7 @@ from transformer_cli.cli.evaluate import EvaluateExtra, ScoredText
 from transformer_cli.config.choices import METRICS
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.data.corpus import ParallelText
-from transformer_cli.data.store import EncodedStore, encode_pairs, open_store, read_stats
+from transformer_cli.data.store import encode_pairs, open_store, read_stats
 from transformer_cli.evaluation.best_checkpoint import metrics_of_runs
 from transformer_cli.evaluation.scoring import TorchTranslator, evaluate, load_split
 from transformer_cli.extensions.report import charts
@@ -55,7 +55,10 @@ def render_run(
     The notes of ``EvaluateExtra`` options in ``given`` go below the scores.
     """
     for sentence in sentences:
-        _check_sentence(sentence)
+        # Python decodes each byte that is not valid UTF-8 as half a surrogate pair.
+        is_utf8 = not any("\ud800" <= character <= "\udfff" for character in sentence)
+        if not sentence.strip() or "\n" in sentence.strip() or not is_utf8:
+            raise UsageError(f"--sentence {sentence!r}: expected one line of UTF-8 text")
     plotly = plotly_script()  # fail before the long work
     advice = f"score it on your text: transformer-cli evaluate {run.path} --src FILE --ref FILE"
     split, text = load_split(run, split, advice)
@@ -63,7 +66,8 @@ def render_run(
     weights = find_checkpoint(run.checkpoints, checkpoint)
     translator, searcher = load_scorer(run, str(weights), compute)
     config, tokenizers = translator.config, translator.tokenizers
-    step = Checkpoint.open(weights, fingerprint(run.tokenizer)).load_state().step
+    learned = fingerprint(run.tokenizer)
+    step = Checkpoint.open(weights, learned).load_state().step
     metrics = metrics_of_runs(run.load_config(), [run], log)
     with options.prefix_errors("--sentence: "):
         attention = [pack_sentence(translator, sentence) for sentence in sentences]
@@ -83,6 +87,7 @@ def render_run(
         )
     source_lengths = encoded.src.lengths.tolist()
     attention += _attend(translator, text, source_lengths)
+    stats = read_stats(run.encoded)  # of the training text
     records = metrics_log.read_records(run.metrics)
     validated = validations(records)
     lengths = charts.score_by_length(source_lengths, result.hypotheses, text.tgt, metrics)
@@ -111,7 +116,7 @@ def render_run(
         perplexity=metrics_log.perplexity(result.loss),
         lengths=lengths,
         examples=choose_examples(text, result.hypotheses),
-        trained=_open_trained(run),
+        trained=None if stats is None else open_store(run.encoded, stats.text_sha256, learned),
         unknown=[  # shares of the tokens
             float((side.ids == UNK_ID).mean()) if len(side.ids) else 0.0
             for side in (encoded.src, encoded.tgt)
@@ -125,21 +130,6 @@ def render_run(
         label_smoothing=config.training.label_smoothing,
         config=dump_config(config),
     )
-
-
-def _check_sentence(sentence: str) -> None:
-    # Python decodes each byte that is not valid UTF-8 as half a surrogate pair.
-    is_utf8 = not any("\ud800" <= character <= "\udfff" for character in sentence)
-    if not sentence.strip() or "\n" in sentence.strip() or not is_utf8:
-        raise UsageError(f"--sentence {sentence!r}: expected one line of UTF-8 text")
-
-
-def _open_trained(run: RunDirectory) -> EncodedStore | None:
-    """Open a run's encoded training text; return None if it is missing."""
-    stats = read_stats(run.encoded)
-    if stats is None:
-        return None
-    return open_store(run.encoded, stats.text_sha256, fingerprint(run.tokenizer))
 
 
 def _attend(

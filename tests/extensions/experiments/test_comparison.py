@@ -19,8 +19,7 @@ from transformer_cli.extensions.experiments.compared_runs import (
     load_texts,
     open_runs,
 )
-from transformer_cli.extensions.experiments.seed_statistics import score_systems
-from transformer_cli.extensions.experiments.significance import paired_bootstrap
+from transformer_cli.extensions.experiments.seed_statistics import paired_bootstrap, score_systems
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run
 

@@ -10,7 +10,7 @@ from sacrebleu.metrics.ter import TER
 
 from transformer_cli.evaluation import scores
 from transformer_cli.evaluation.scores import SAMPLES, measure
-from transformer_cli.extensions.experiments.significance import paired_bootstrap
+from transformer_cli.extensions.experiments.seed_statistics import paired_bootstrap
 
 LINE = "a black dog runs through the tall grass while two men sit on an old bench"
 WORDS = LINE.split()

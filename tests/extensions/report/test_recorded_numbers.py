@@ -1,7 +1,7 @@
 import json
 from pathlib import Path
 
-from transformer_cli.extensions.report.recorded_numbers import validations
+from transformer_cli.extensions.report.charts import validations
 from transformer_cli.runs.metrics_log import read_records
 
 TRAIN = {"kind": "train", "step": 50, "loss": 3.0}

@@ -203,7 +203,6 @@ def _compare_on(
 def _translate(
     run: "compared_runs.ComparedRun", texts: Sequence[_Text], compute: "loading.ComputeOptions"
 ) -> list[list[str]]:
-    """Return a run's translations of each text."""
     translator = loading.load_translator(run.directory, str(run.checkpoint), compute)
     translator = translator.with_search(**compute.search)
     with bar(sum(len(each.content) for each in texts), run.name, " sentences") as sentences:

@@ -119,7 +119,6 @@ class Runner:
         return _Running(job, place, process, log_start)
 
     def _end(self, running: _Running) -> Event:
-        """Record how a job's command ended, and return an event that says so."""
         self._running.remove(running)
         job, code = running.job, running.process.returncode
         if code:

@@ -1,4 +1,4 @@
-"""Compare groups of runs, generalizing over both seeds and sentences.
+"""Compare single runs by their sentences, and groups of runs by both seeds and sentences.
 
 Seeds and sentences are crossed random effects (Clark 1973, "The language-as-fixed-effect fallacy"):
 another experiment would have other seeds and other sentences. Seeds are nested in groups; sentences
@@ -8,7 +8,7 @@ effects were found significant in simulations.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -16,8 +16,7 @@ from sacrebleu.metrics.base import Metric as SacreMetric
 
 from transformer_cli.base.packages import import_extra
 from transformer_cli.config.choices import METRICS
-from transformer_cli.evaluation.scores import USUAL, Metrics, measure
-from transformer_cli.extensions.experiments.significance import TestedScore, paired_bootstrap
+from transformer_cli.evaluation.scores import MAX_SENTENCES, USUAL, Metrics, bootstrap, measure
 
 LEVEL = 0.05  # of the two-sided tests; intervals cover the rest
 
@@ -204,6 +203,19 @@ def says_nothing(metric: str, scores: Iterable[float]) -> bool:
     return METRICS[metric].higher_is_better and max(scores, default=100.0) < _ABOUT_ZERO
 
 
+# --- single runs ----------------------------------------------------------------------------------
+
+
+class TestedScore(NamedTuple):
+    """A ``Score``, with a test of its difference from the first system's score."""
+
+    value: float
+    signature: str
+    half_width: float | None = None
+    # The probability of so large a difference from the first system by chance; None: untested.
+    p_value: float | None = None
+
+
 def score_systems(
     systems: Sequence[Sequence[str]], references: Sequence[str], metrics: Metrics = USUAL
 ) -> list[dict[str, TestedScore]]:
@@ -217,3 +229,32 @@ def score_systems(
         for name, metric in metrics.by_name().items()
     }
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def paired_bootstrap(
+    systems: Sequence[Sequence[str]], references: Sequence[str], metric: SacreMetric
+) -> list[TestedScore]:
+    """Compare systems with the first one, using paired bootstrap resampling (Koehn 2004).
+
+    The first system has no p-value. With a single sentence there are no p-values, because all
+    samples are the same. With more than ``MAX_SENTENCES`` sentences, only scores are returned.
+    """
+    if len(references) > MAX_SENTENCES:
+        return [
+            TestedScore(*measure(metric, system, references, resample=False)) for system in systems
+        ]
+    signature, results = bootstrap(systems, references, metric)
+    scores = []
+    for number, result in enumerate(results):
+        p_value = None
+        if number > 0 and len(references) > 1:
+            # Zero is the smallest difference, so all samples reach it, and p is 1. sacreBLEU counts
+            # samples that exceed it: none between equal outputs, so it would report p = 0.001.
+            p_value = 1.0 if result.score == results[0].score else _number(result.p_value)
+        scores.append(TestedScore(_number(result.score), signature, _number(result.ci), p_value))
+    return scores
+
+
+def _number(value: float | None) -> float:
+    assert value is not None
+    return float(value)

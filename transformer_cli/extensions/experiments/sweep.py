@@ -31,7 +31,7 @@ from transformer_cli.extensions.experiments.job import (
     sum_texts,
 )
 from transformer_cli.extensions.experiments.sweep_file import BASE_POINT, SEED, Point, Sweep
-from transformer_cli.extensions.report.recorded_numbers import number, validations
+from transformer_cli.extensions.report.charts import number, validations
 from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import MARK, RunDirectory
 from transformer_cli.runs.metrics_log import read_records

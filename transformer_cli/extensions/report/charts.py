@@ -1,6 +1,8 @@
 """Statistics and charts of a run: training curves, and scores by sentence length."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -9,11 +11,34 @@ import numpy as np
 
 from transformer_cli.config.choices import METRICS, Metric
 from transformer_cli.evaluation.scores import USUAL, Metrics
-from transformer_cli.extensions.report.recorded_numbers import number, validations
 from transformer_cli.runs.metrics_log import Record
 
 # Buckets start at these numbers of source tokens; the last one has no end.
 LENGTHS = (1, 6, 11, 16, 21, 31, 41, 61)
+
+
+# --- records of metrics.jsonl, which users may have edited ----------------------------------------
+
+_MEASURED = (*(name for name, metric in METRICS.items() if not metric.is_thorough), "perplexity")
+
+
+def validations(records: Iterable[Record]) -> list[Record]:
+    """Return a record of the step and the metrics for each validation; invalid metrics are None."""
+    return [
+        {"step": record["step"], **{key: number(record, key) for key in _MEASURED}}
+        for record in records
+        if record["kind"] == "validation"
+    ]
+
+
+def number(record: Record, key: str) -> float | None:
+    """Return the number under ``key`` in a record; None if it is missing or not finite."""
+    value = record.get(key)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    with suppress(OverflowError):  # an integer too large for a float
+        return value if math.isfinite(value) else None
+    return None
 
 
 # --- statistics -----------------------------------------------------------------------------------

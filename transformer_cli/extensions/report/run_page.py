@@ -24,7 +24,6 @@ from transformer_cli.evaluation.scoring import TorchTranslator, evaluate, load_s
 from transformer_cli.extensions.report import charts
 from transformer_cli.extensions.report.attention_maps import AttentionMaps, compute_attention_maps
 from transformer_cli.extensions.report.examples import SEED, choose_examples
-from transformer_cli.extensions.report.recorded_numbers import validations
 from transformer_cli.extensions.report.rendering import plotly_script, render_page
 from transformer_cli.inference.loading import ComputeOptions, load_scorer
 from transformer_cli.inference.translator import Watcher
@@ -89,7 +88,7 @@ def render_run(
     attention += _attend(translator, text, source_lengths)
     stats = read_stats(run.encoded)  # of the training text
     records = metrics_log.read_records(run.metrics)
-    validated = validations(records)
+    validated = charts.validations(records)
     lengths = charts.score_by_length(source_lengths, result.hypotheses, text.tgt, metrics)
     drawn = charts.make_training_charts(records, step)
     page_data = {

@@ -7,10 +7,10 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import groupby, islice
 from pathlib import Path
-from threading import Lock
+from threading import Event, Lock
 from typing import Any
 
 from transformer_cli.base.errors import CheckpointError, UsageError, is_out_of_memory
@@ -20,6 +20,7 @@ from transformer_cli.base.workers import count_cores
 from transformer_cli.config.choices import MOST_THREADS, SearchPrecisionName
 from transformer_cli.config.decoding_schema import DecodingConfig
 from transformer_cli.config.schema import ModelConfig
+from transformer_cli.extensions.ctranslate2.running_ahead import run_ahead
 from transformer_cli.inference.engine import (
     Hypothesis,
     SearchOptions,
@@ -169,19 +170,32 @@ class CTranslate2Engine:
             finish_first()
         return outputs
 
-    def score(self, *given: Any) -> list[float]:
-        """Return the log-probabilities of given outputs; see ``scoring.score_outputs``."""
-        from transformer_cli.extensions.ctranslate2.scoring import score_outputs  # rarely used
+    def score(
+        self, sources: Sequence[list[int]], targets: Sequence[list[int]], batch_tokens: int
+    ) -> list[float]:
+        """Return the log-probability of each target, EOS included, given its source.
 
-        return score_outputs(self, *given)
+        Sources end with EOS, but targets do not. Padded batches have at most ``batch_tokens``.
+        """
+        results = self.translator.score_batch(
+            self._name_sources(sources),
+            [[self.tgt_names[number] for number in ids] for ids in targets],
+            max_batch_size=batch_tokens,
+            batch_type="tokens",
+            max_input_length=0,
+        )
+        return [float(sum(one.log_probs)) for one in results]
+
+    def _name_sources(self, sources: Sequence[list[int]]) -> list[list[str]]:
+        # CTranslate2 adds EOS.
+        return [[self.src_names[number] for number in ids[:-1]] for ids in sources]
 
     def _start(
         self, sources: list[list[int]], limit: int, options: SearchOptions, no_repeat: int
     ) -> Any:
         banned = [[self.tgt_names[number]] for number in options.banned_ids if number != UNK_ID]
         return self.translator.translate_batch(
-            # CTranslate2 adds EOS.
-            [[self.src_names[number] for number in ids[:-1]] for ids in sources],
+            self._name_sources(sources),
             asynchronous=True,
             beam_size=options.decoding.beam_size,
             num_hypotheses=options.decoding.beam_size,
@@ -221,12 +235,29 @@ class CTranslate2Translator(TextTranslator[CTranslate2Engine]):
         reads_ahead: bool = False,
         watcher: Watcher = NOBODY,
     ) -> Iterator[list[list[Translation]]]:
-        """Yield a list for each chunk, with its lines' translations; see ``TextTranslator``."""
+        """Yield a list for each chunk, with its lines' translations; see ``TextTranslator``.
+
+        ``watcher.progress`` is called from several threads, but only from one at a time.
+        """
         if not reads_ahead:
             return super().translate_chunks(chunks, n_best, first_line, watcher=watcher)
-        from transformer_cli.extensions.ctranslate2.running_ahead import translate_ahead
+        stopped, reporting = Event(), Lock()
 
-        return translate_ahead(self, chunks, n_best, first_line, watcher)
+        def report(lines: int) -> None:
+            with reporting:
+                watcher.progress(lines)
+
+        watching = watcher._replace(progress=report, should_stop=stopped.is_set)
+
+        def encode() -> Iterator[Callable[[], list[list[Translation]]]]:
+            """Encode each chunk, and yield a function that translates it."""
+            number = first_line
+            for lines in chunks:
+                encoded = self.encode_lines(lines, watcher, number)
+                number += len(lines)
+                yield partial(self.translate_encoded, encoded, n_best, watching)
+
+        return run_ahead(encode(), stopped.set)
 
 
 def find_unsupported(decoding: DecodingConfig, as_torch: bool = False) -> list[str]:

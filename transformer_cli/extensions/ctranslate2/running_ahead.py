@@ -1,47 +1,12 @@
-"""Translates two chunks of lines at a time, and returns their translations in order."""
+"""Calls functions two at a time in threads, and yields their results in order."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
 from itertools import takewhile
-from threading import Event, Lock
-from typing import Any, TypeVar
-
-from transformer_cli.inference.translation import Translation
-from transformer_cli.inference.translator import TextTranslator, Watcher
+from typing import TypeVar
 
 Result = TypeVar("Result")
-
-
-def translate_ahead(
-    translator: TextTranslator[Any],
-    chunks: Iterable[Sequence[str]],
-    n_best: int | None,
-    first_line: int,
-    watcher: Watcher,
-) -> Iterator[list[list[Translation]]]:
-    """Yield a list for each chunk, with its lines' translations; see ``translate_chunks``.
-
-    ``watcher.progress`` is called from several threads, but only from one at a time.
-    """
-    stopped, reporting = Event(), Lock()
-
-    def report(lines: int) -> None:
-        with reporting:
-            watcher.progress(lines)
-
-    watching = watcher._replace(progress=report, should_stop=stopped.is_set)
-
-    def encode() -> Iterator[Callable[[], list[list[Translation]]]]:
-        """Encode each chunk, and yield a function that translates it."""
-        number = first_line
-        for lines in chunks:
-            encoded = translator.encode_lines(lines, watcher, number)
-            number += len(lines)
-            yield partial(translator.translate_encoded, encoded, n_best, watching)
-
-    return run_ahead(encode(), stopped.set)
 
 
 def run_ahead(jobs: Iterator[Callable[[], Result]], stop: Callable[[], object]) -> Iterator[Result]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from transformer_cli.base.errors import UsageError
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.config.choices import DeviceName
 from transformer_cli.config.decoding_schema import DecodingConfig
@@ -17,7 +18,7 @@ from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.tokenizer import describe_codecs, find_codec
 
 with lazy_imports():
-    from transformer_cli.extensions.ctranslate2 import converted, exported_models, limits
+    from transformer_cli.extensions.ctranslate2 import converted, exported_models
 
 if TYPE_CHECKING:
     from transformer_cli.extensions.ctranslate2.engine import CTranslate2Translator
@@ -40,13 +41,27 @@ class CTranslate2:
 
         With ``engine`` 'auto', it searches only on a CPU: in float32 if it writes the same text as
         torch, and always in int8, which torch does not support.
+
+        Raises:
+            UsageError: CTranslate2 must search, but does not support the other options.
         """
         is_asked = options.engine == "ctranslate2" or options.precision == "int8"
         is_exported = _is_exported(run)
-        if is_asked or is_exported:
-            limits.check_possible(run, options, needing_torch, is_asked, is_exported)
-            return True
-        return not (needing_torch or prefers_torch) and _is_as_good(run, options)
+        if not (is_asked or is_exported):
+            return not (needing_torch or prefers_torch) and _is_as_good(run, options)
+        by = "`precision` int8" if options.precision == "int8" else "`engine` ctranslate2"
+        if options.device not in ("auto", "cpu"):
+            what = by if is_asked else run.path
+            raise UsageError(f"{what}: CTranslate2 only runs on CPUs here; use `device` cpu")
+        needing = " and ".join(needing_torch)
+        if needing and is_exported:
+            raise UsageError(
+                f"{run.path}: is a CTranslate2 model, which does not support {needing}; "
+                "leave it out, or name the run that the model was exported from"
+            )
+        if needing:
+            raise UsageError(f"{by}: does not support {needing}; leave out {by} or {needing}")
+        return True
 
     def load(
         self, run: RunDirectory, checkpoint: str, options: ComputeOptions
@@ -90,8 +105,7 @@ def _writes_same_text(config: Config, decoding: DecodingConfig) -> bool:
     # occurred in training targets; excluding it changes the scores that beam search compares.
     # Targets surely have no <unk> only if any text can be spelled in bytes.
     tokenizer = config.tokenizer
-    spells_all = isinstance(tokenizer, SentencePieceConfig) and tokenizer.byte_fallback
-    if spells_all:
+    if isinstance(tokenizer, SentencePieceConfig) and tokenizer.byte_fallback:
         return True
     # Codecs come last, as they take long to import.
     return (

@@ -19,7 +19,6 @@ from transformer_cli.base.errors import CheckpointError
 from transformer_cli.base.files import open_cache
 from transformer_cli.base.packages import __version__, import_extra
 from transformer_cli.base.writing import remove_directory, remove_leftovers
-from transformer_cli.config.choices import Quantization
 from transformer_cli.extensions.ctranslate2.engine import CTranslate2Engine, CTranslate2Translator
 from transformer_cli.inference.loading import ComputeOptions
 from transformer_cli.runs.checkpoint import MODEL
@@ -39,54 +38,49 @@ def load_run(run: RunDirectory, checkpoint: str, options: ComputeOptions) -> CTr
     """Open the cached conversion of a run's model; if there is none, convert the model first."""
     opened = open_trained_model(run, checkpoint)
     config, tokenizers = opened.config, opened.tokenizers
-    precision = "float32" if options.precision == "auto" else options.precision
-
-    def open_engine(directory: Path) -> CTranslate2Engine:
-        return CTranslate2Engine.open(
-            directory, config.model, tokenizers, options.threads, precision
-        )
-
     with ThreadPoolExecutor(max_workers=1) as beside:
         # Verify the weights' checksum in the manifest, or a run could claim another run's weights.
         verified = beside.submit(opened.checkpoint.verify_file, MODEL)
-        engine = _open_converted(opened, precision, open_engine)
+        engine = _open_converted(opened, options)
         verified.result()
     return CTranslate2Translator(engine, tokenizers, config, config.decoding, checkpoint=opened.sum)
 
 
-def _open_converted(
-    opened: OpenedModel,
-    quantization: Quantization,
-    open_directory: Callable[[Path], CTranslate2Engine],
-) -> CTranslate2Engine:
+def _open_converted(opened: OpenedModel, options: ComputeOptions) -> CTranslate2Engine:
     """Open the cached conversion of a model; if there is none, make one.
 
-    If it cannot be kept, e.g. on a read-only disk, it is written to a temporary directory.
-    ``open_directory`` must read the whole directory before it returns. Raises OSError if there is
-    no space for the conversion.
+    If it cannot be kept, e.g. on a read-only disk, it is written to a temporary directory. Raises
+    OSError if there is no space for the conversion.
     """
+    precision = "float32" if options.precision == "auto" else options.precision
+    model = opened.config.model
     made_of = {
         "format": str(FORMAT),
         "transformer_cli": __version__,
         "ctranslate2": import_extra("ctranslate2", None, "CTranslate2's search").__version__,
         "weights": opened.checkpoint.files.get(MODEL, ""),
         "tokenizer": opened.tokenizer_sum,
-        "model": opened.config.model.fingerprint(),
-        "quantization": quantization,
+        "model": model.fingerprint(),
+        "quantization": precision,
     }
 
     def write(directory: Path) -> Record:
         from transformer_cli.extensions.ctranslate2 import spec  # imports torch
 
-        spec.write_model(load_weights_of(opened), quantization, directory)
+        spec.write_model(load_weights_of(opened), precision, directory)
         return Record(made_of=made_of)
 
+    def open_engine(directory: Path) -> CTranslate2Engine:
+        return CTranslate2Engine.open(
+            directory, model, opened.tokenizers, options.threads, precision
+        )
+
     if (cache := open_cache("converted")) is not None:
-        kept = cache / f"{quantization}-{sum_json(made_of)[:32]}"
+        kept = cache / f"{precision}-{sum_json(made_of)[:32]}"
         with suppress(CheckpointError, OSError):
             _keep(Artifact(kept, Record, SUMS), write)
             before = kept.stat()
-            engine = open_directory(kept)
+            engine = open_engine(kept)
             # Another process may have removed it during reading, to make space.
             if os.path.samestat(before, kept.stat()):
                 with suppress(OSError):  # the cache may be read-only
@@ -94,7 +88,7 @@ def _open_converted(
                 return engine
     with TemporaryDirectory() as directory:
         write(Path(directory))
-        return open_directory(Path(directory))
+        return open_engine(Path(directory))
 
 
 def _keep(model: Artifact[Record], write: Callable[[Path], Record]) -> None:

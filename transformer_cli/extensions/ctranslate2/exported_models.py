@@ -1,7 +1,6 @@
 """Verifies, tries and loads models exported for CTranslate2, which may come from strangers."""
 
 import os
-from functools import partial
 from pathlib import Path
 
 from transformer_cli.base.artifact import Artifact, Record, record_files, write_record
@@ -60,13 +59,18 @@ def load_exported(run: RunDirectory, options: ComputeOptions) -> CTranslate2Tran
             f"{run.path}: its files do not match the checksums in {SUMS}; export it again"
         )
     _check_settings(run.path / "config.json")
+
+    def check_usable() -> None:
+        if fault := find_fault("ctranslate2", _TRIAL, os.fsencode(run.path), sums):
+            raise CheckpointError(f"{run.path}: {fault}; export it again")
+
     engine = CTranslate2Engine.open(
         run.path,
         config.model,
         tokenizers,
         options.threads,
         options.precision,
-        check_loads=partial(_check_usable, run.path, sums),
+        check_usable,
     )
     return CTranslate2Translator(
         engine, tokenizers, config, config.decoding, checkpoint=sums["model.bin"]
@@ -106,13 +110,3 @@ def _check_settings(path: Path) -> None:
 def write_sums(directory: Path) -> None:
     """Write the checksums of an exported model's files into its directory."""
     write_record(directory / SUMS, Record(made_of={}, files=record_files(directory)))
-
-
-def _check_usable(directory: Path, sums: dict[str, str]) -> None:
-    """Try an exported model, which may be a stranger's, in a child process.
-
-    ``sums`` are the verified checksums of its files. Raise CheckpointError if CTranslate2 cannot
-    use it.
-    """
-    if fault := find_fault("ctranslate2", _TRIAL, os.fsencode(directory), sums):
-        raise CheckpointError(f"{directory}: {fault}; export it again")

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -18,12 +19,15 @@ from transformer_cli.model import transformer
 from transformer_cli.runs.trained_model import TrainedModel
 from transformer_cli.text.protocol import BOS_ID, EOS_ID, SPECIALS, UNK_ID, Tokenizer
 
-_Layer = transformer.EncoderLayer | transformer.DecoderLayer
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "swish": "SWISH", "swiglu": "SWISH"}
 """CTranslate2's names for the activations that it supports; each can also be gated."""
 _RMS_NORM = {"layernorm": False, "rmsnorm": True}
 """The norms that CTranslate2 supports, and its value of ``rms_norm`` for each."""
 _IMPOSSIBLE = -1e4  # a logit, within the range of float16
+_LARGEST_INT8 = 63
+"""The largest int8 weight. CTranslate2 uses 127. But processors without VNNI, e.g. with only AVX2,
+add two products of a weight and an activation, which is up to 255, in 16 bits. 2 * 127 * 255
+overflows there, which changes translations; 2 * 63 * 255 fits."""
 
 
 def write_model(
@@ -41,12 +45,29 @@ def write_model(
     spec.decoder.projection.bias[list(never_written)] = _IMPOSSIBLE
     spec.validate()
     if quantization.startswith("int8"):
-        from transformer_cli.extensions.ctranslate2.int8 import quantize  # rarely used
-
-        quantize(spec, quantization)
+        _quantize_int8(spec, quantization)
     else:
         spec.optimize(quantization)
     spec.save(str(directory))
+
+
+def _quantize_int8(spec: Any, quantization: Quantization) -> None:
+    """Quantize a model spec; then round int8 weights again, scaled by each row's largest weight."""
+    model_spec = import_extra("ctranslate2.specs.model_spec", None, "format ctranslate2")
+    weights = {name: each.numpy().copy() for name, each in spec.variables().items()}
+    spec.optimize(quantization)
+
+    def narrow(layer: Any, name: str, value: Any) -> None:
+        key = name.rsplit("/")[-1]
+        scale = f"{key}_scale"
+        if not hasattr(layer, scale) or getattr(value, "dtype", None) != "int8":
+            return
+        scales = _LARGEST_INT8 / np.maximum(np.abs(weights[name]).max(axis=1), 1e-30)
+        rounded = np.rint(weights[name] * scales[:, None]).astype(np.int8)
+        setattr(layer, key, model_spec.NumpyVariable(rounded))
+        setattr(layer, scale, model_spec.NumpyVariable(scales))
+
+    model_spec.visit_spec(spec, narrow)
 
 
 def build_spec(trained: TrainedModel) -> Any:
@@ -80,16 +101,14 @@ def _fill_stacks(spec: Any, model: transformer.Transformer) -> None:
     _fill_embedding(spec.decoder.embeddings, spec.decoder, model.tgt_embedding)
     for encoder_spec, encoder_layer in zip(spec.encoder.layer, model.encoder, strict=True):
         assert isinstance(encoder_layer, transformer.EncoderLayer)
-        _fill_self_attention(encoder_spec, encoder_layer)
-        _fill_feed_forward(encoder_spec.ffn, encoder_layer)
+        _fill_layer(encoder_spec, encoder_layer)
     for decoder_spec, decoder_layer in zip(spec.decoder.layer, model.decoder_layers(), strict=True):
-        _fill_self_attention(decoder_spec, decoder_layer)
+        _fill_layer(decoder_spec, decoder_layer)
         attention = decoder_layer.cross_attention
         _fill_linear(decoder_spec.attention.linear[0], attention.query)
         _fill_linear(decoder_spec.attention.linear[1], attention.key, attention.value)
         _fill_linear(decoder_spec.attention.linear[2], attention.output)
         _fill_norm(decoder_spec.attention, decoder_layer.around_cross_attention.norm)
-        _fill_feed_forward(decoder_spec.ffn, decoder_layer)
     # With post-norm, these norms are identities, and the spec has no place for them.
     for stack, norm in ((spec.encoder, model.encoder_norm), (spec.decoder, model.decoder_norm)):
         if not isinstance(norm, nn.Identity):
@@ -108,22 +127,19 @@ def _fill_embedding(tokens: Any, stack: Any, embedding: transformer.Embedding) -
     stack.position_encodings.encodings = _copy(table)
 
 
-def _fill_self_attention(spec: Any, layer: _Layer) -> None:
-    attention = layer.self_attention
+def _fill_layer(spec: Any, layer: transformer.EncoderLayer | transformer.DecoderLayer) -> None:
+    """Fill the parts that the layers of both stacks have: self-attention and feed-forward."""
+    attention, feed_forward = layer.self_attention, layer.feed_forward
     _fill_linear(spec.self_attention.linear[0], attention.query, attention.key, attention.value)
     _fill_linear(spec.self_attention.linear[1], attention.output)
     _fill_norm(spec.self_attention, layer.around_self_attention.norm)
-
-
-def _fill_feed_forward(spec: Any, layer: _Layer) -> None:
-    ours: transformer.FeedForward = layer.feed_forward
-    if ours.gate is None:
-        _fill_linear(spec.linear_0, ours.inner)
+    if feed_forward.gate is None:
+        _fill_linear(spec.ffn.linear_0, feed_forward.inner)
     else:  # the activated layer comes first
-        _fill_linear(spec.linear_0, ours.gate)
-        _fill_linear(spec.linear_0_noact, ours.inner)
-    _fill_linear(spec.linear_1, ours.outer)
-    _fill_norm(spec, layer.around_feed_forward.norm)
+        _fill_linear(spec.ffn.linear_0, feed_forward.gate)
+        _fill_linear(spec.ffn.linear_0_noact, feed_forward.inner)
+    _fill_linear(spec.ffn.linear_1, feed_forward.outer)
+    _fill_norm(spec.ffn, layer.around_feed_forward.norm)
 
 
 def _fill_norm(owner: Any, norm: nn.Module) -> None:

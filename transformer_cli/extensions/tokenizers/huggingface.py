@@ -9,16 +9,15 @@ from functools import partial
 from pathlib import Path
 from threading import Thread
 from types import ModuleType
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from transformer_cli.base.errors import TokenizerError
 from transformer_cli.base.packages import import_extra
 from transformer_cli.extensions.tokenizers import trial
 from transformer_cli.extensions.tokenizers.made_elsewhere import FilesManifest, IdMap, SpecialIds
-from transformer_cli.extensions.tokenizers.settings import HuggingFaceConfig
 from transformer_cli.text.model_check import check_model
 from transformer_cli.text.protocol import SPECIALS, Tokenizer
-from transformer_cli.text.tokenizer import Side, TrainingText
+from transformer_cli.text.tokenizer import Side
 
 # Common names of special tokens, the most likely first.
 _NAMES = {
@@ -74,9 +73,11 @@ class HuggingFaceTokenizer(Tokenizer):
         return str(self._call(decode, len(ids))).replace("\n", " ")
 
     def token(self, number: int) -> str:
-        if number < len(SPECIALS):
+        model_id = self._id_map.model_id(number)
+        if model_id is None:
             return SPECIALS[number]
-        return self._spelling.display(self._model_token(number))
+        # A file may leave out ids.
+        return self._spelling.display(self._tokenizer.id_to_token(model_id) or "")
 
     def _call(self, call: Callable[[], Any], length: int) -> Any:
         """Return the one result of the library's ``call``; limit its time if it may be slow."""
@@ -84,27 +85,6 @@ class HuggingFaceTokenizer(Tokenizer):
         with _naming_source(self._source):
             (result,) = call() if is_quick else _call_within_time(call)
         return result
-
-    def _model_token(self, number: int) -> str:
-        model_id = self._id_map.model_id(number)
-        # A file may leave out ids.
-        return "" if model_id is None else self._tokenizer.id_to_token(model_id) or ""
-
-
-def find_specials(data: bytes, source: Path) -> SpecialIds:
-    """Return the ids of a tokenizer.json's special tokens, found by its settings or usual names."""
-    tokenizer = _open(data, source, "give a tokenizer.json written by the tokenizers library")
-    model = json.loads(tokenizer.to_str())["model"]
-    unknown = model.get("unk_token")
-    if unknown is None and model.get("unk_id") is not None:
-        unknown = model["vocab"][model["unk_id"]][0]
-    ids = tokenizer.get_vocab(with_added_tokens=True)
-    specials: dict[str, int | None] = {}
-    for special, names in _NAMES.items():
-        candidates = (unknown, *names) if special == "unk" else names
-        number = next((ids[name] for name in candidates if name in ids), None)
-        specials[special] = None if number in specials.values() else number
-    return SpecialIds(**specials)
 
 
 def import_tokenizers(what: str = "tokenizer.kind huggingface") -> ModuleType:
@@ -218,6 +198,18 @@ class Manifest(FilesManifest):
     def open(self, data: bytes, path: Path, side: Side) -> HuggingFaceTokenizer:
         return HuggingFaceTokenizer(data, self.lowercase, path, self.specials[side])
 
-    @classmethod
-    def learn(cls, config: HuggingFaceConfig, text: TrainingText, directory: Path) -> Self:
-        return cls.copy_files(config, text, directory, find_specials)
+    @staticmethod
+    def find_specials(model: bytes, source: Path) -> SpecialIds:
+        """Return the ids of a file's special tokens, found by its settings or usual names."""
+        tokenizer = _open(model, source, "give a tokenizer.json written by the tokenizers library")
+        parts = json.loads(tokenizer.to_str())["model"]
+        unknown = parts.get("unk_token")
+        if unknown is None and parts.get("unk_id") is not None:
+            unknown = parts["vocab"][parts["unk_id"]][0]
+        ids = tokenizer.get_vocab(with_added_tokens=True)
+        specials: dict[str, int | None] = {}
+        for special, names in _NAMES.items():
+            candidates = (unknown, *names) if special == "unk" else names
+            number = next((ids[name] for name in candidates if name in ids), None)
+            specials[special] = None if number in specials.values() else number
+        return SpecialIds(**specials)

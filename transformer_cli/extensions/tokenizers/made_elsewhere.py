@@ -1,8 +1,9 @@
 """Tokenizers whose files were made elsewhere; a run copies them and renumbers their ids."""
 
-from collections.abc import Callable, Iterable, Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
@@ -88,19 +89,18 @@ class FilesManifest(TokenizerManifest):
         return all(sha256(path) in copied for path in config.files.values() if path.is_file())
 
     @classmethod
-    def copy_files(
-        cls,
-        config: FilesSection,
-        text: TrainingText,
-        directory: Path,
-        find_specials: Callable[[bytes, Path], SpecialIds],
-    ) -> Self:
-        """Copy the files in ``config``; return a manifest with the ids from ``find_specials``."""
+    def learn(cls, config: FilesSection, text: TrainingText, directory: Path) -> Self:
+        """Copy the files in ``config``; return a manifest with the ids of their special tokens."""
         advice = "the config names it as its tokenizer's file"
         models = {side: read_file(path, advice) for side, path in config.files.items()}
-        specials: dict[Side, Any] = {
-            side: find_specials(models[side], path) for side, path in config.files.items()
+        specials = {
+            side: cls.find_specials(models[side], path) for side, path in config.files.items()
         }
         return cls.write(
             models.items(), directory, config.lowercase, text.sha256, specials=specials
         )
+
+    @staticmethod
+    @abstractmethod
+    def find_specials(model: bytes, source: Path) -> SpecialIds:
+        """Return the ids of the special tokens of a file with these bytes, read from ``source``."""

@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal
 
 from transformer_cli.base.errors import TokenizerError
 from transformer_cli.extensions.tokenizers.made_elsewhere import FilesManifest, IdMap, SpecialIds
-from transformer_cli.extensions.tokenizers.settings import SentencePieceFileConfig
 from transformer_cli.text.protocol import SPECIALS
 from transformer_cli.text.sentencepiece import SentencePieceTokenizer, open_model
-from transformer_cli.text.tokenizer import Side, TrainingText
+from transformer_cli.text.tokenizer import Side
 
 
 class SentencePieceFileTokenizer(SentencePieceTokenizer):
@@ -46,16 +45,12 @@ class Manifest(FilesManifest):
     def open(self, data: bytes, path: Path, side: Side) -> SentencePieceFileTokenizer:
         return SentencePieceFileTokenizer(data, self.lowercase, path, self.specials[side])
 
-    @classmethod
-    def learn(cls, config: SentencePieceFileConfig, text: TrainingText, directory: Path) -> Self:
-        return cls.copy_files(config, text, directory, _find_specials)
-
-
-def _find_specials(model: bytes, path: Path) -> SpecialIds:
-    """Return the ids of a model's special tokens; if two share an id, the second one is None."""
-    processor = open_model(model, path, "give a model that SentencePiece made")
-    ids: dict[str, int | None] = {}
-    for name in ("unk", "bos", "eos", "pad"):
-        number = getattr(processor, f"{name}_id")()
-        ids[name] = None if number < 0 or number in ids.values() else number
-    return SpecialIds(**ids)
+    @staticmethod
+    def find_specials(model: bytes, source: Path) -> SpecialIds:
+        """Return the ids of a model's special tokens; if two share an id, the second is None."""
+        processor = open_model(model, source, "give a model that SentencePiece made")
+        ids: dict[str, int | None] = {}
+        for name in ("unk", "bos", "eos", "pad"):
+            number = getattr(processor, f"{name}_id")()
+            ids[name] = None if number < 0 or number in ids.values() else number
+        return SpecialIds(**ids)

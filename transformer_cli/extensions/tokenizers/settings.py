@@ -20,32 +20,28 @@ class FilesSection(TokenizerSection):
     @property
     def files(self) -> dict[_Side, Path]:
         """The files to copy, keyed by side: 'src' and 'tgt', or 'joint' for both."""
-        key = self.file_key
-        sides: tuple[_Side, ...] = ("src", "tgt")
-        paths = {side: getattr(self, f"{side}_{key}") for side in sides}
-        given = [side for side in sides if paths[side] is not None]
-        joint: Path | None = getattr(self, key)
-        if joint is not None and given:
-            raise ValueError(
-                f"{given[0]}_{key}: {key} is for both sides; give {key}, or src_{key} and tgt_{key}"
-            )
-        if len(given) == 1:
-            (missing,) = set(sides) - set(given)
-            one_side = f"but {given[0]}_{key} is set"
-            raise ValueError(f"{missing}_{key}: missing, {one_side}; give both, or {key}")
-        if joint is not None:
-            return {"joint": joint}
-        return {side: paths[side] for side in given}
+        keys: dict[_Side, str] = {"joint": "", "src": "src_", "tgt": "tgt_"}
+        paths = {side: getattr(self, f"{prefix}{self.file_key}") for side, prefix in keys.items()}
+        return {side: path for side, path in paths.items() if path is not None}
 
     @property
     def one_vocabulary(self) -> bool:
         return "joint" in self.files
 
     @model_validator(mode="after")
-    def _has_files(self) -> Self:
-        if not self.files:
-            text = type(self).model_fields[self.file_key].description
-            raise ValueError(f"{self.file_key}: missing ({text})")
+    def _has_one_file_or_two(self) -> Self:
+        key = self.file_key
+        match [*self.files]:
+            case []:
+                text = type(self).model_fields[key].description
+                raise ValueError(f"{key}: missing ({text})")
+            case ["joint", side, *_]:
+                both = f"{key} is for both sides; give {key}, or src_{key} and tgt_{key}"
+                raise ValueError(f"{side}_{key}: {both}")
+            case ["src" | "tgt" as side]:
+                missing = "tgt" if side == "src" else "src"
+                problem = f"missing, but {side}_{key} is set; give both, or {key}"
+                raise ValueError(f"{missing}_{key}: {problem}")
         return self
 
 

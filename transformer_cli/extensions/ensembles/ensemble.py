@@ -1,7 +1,7 @@
-"""Combines several models into one for decoding."""
+"""Combines several models into one for decoding, and names them in reports."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from transformer_cli.base.errors import UsageError
+from transformer_cli.inference.translation import Notes
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.transformer import DecoderLayer, DecoderState, Transformer
 from transformer_cli.runs.directory import RunDirectory
@@ -128,3 +129,19 @@ class EnsembleState(DecoderState):
         """Keep only these rows of the batch, in this order."""
         for state in self.states:
             state.select(rows)
+
+
+class EnsembleNotes(Notes):
+    """``Notes`` that name the other models of an ensemble in the report of ``evaluate``."""
+
+    def __init__(self, runs: list[str]) -> None:
+        self._runs = runs
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The run directories of the other models."""
+        return {"ensemble": self._runs}
+
+    def remarks(self) -> Iterator[str]:
+        """Yield a line that names the run directories of the other models."""
+        yield f"ensemble with {', '.join(self._runs)}"

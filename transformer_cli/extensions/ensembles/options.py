@@ -10,7 +10,7 @@ from transformer_cli.cli.declaring import AnyTranslator, ExtraOptions, option
 from transformer_cli.cli.evaluate import EvaluateExtra, EvaluateOptions, ScoredText
 
 with lazy_imports():
-    from transformer_cli.extensions.ensembles import report_entry
+    from transformer_cli.extensions.ensembles import ensemble as ensembles
 
 if TYPE_CHECKING:
     from transformer_cli.inference.translation import Notes
@@ -45,9 +45,7 @@ class EnsembleOptions(ExtraOptions):
         """Return a translator that searches with all the models."""
         if not self.ensemble:
             return translator
-        from transformer_cli.extensions.ensembles.ensemble import add_models
-
-        return add_models(translator, given.run, self.ensemble, given.checkpoint)
+        return ensembles.add_models(translator, given.run, self.ensemble, given.checkpoint)
 
 
 @dataclass(frozen=True)
@@ -59,4 +57,4 @@ class EvaluateEnsembleOptions(EnsembleOptions, EvaluateExtra):
     def notes(self, given: EvaluateOptions, scored: ScoredText) -> "Notes | None":
         """Return ``Notes`` that name the other models, or None if there are none."""
         paths = [run.as_posix() for run in self.ensemble or ()]
-        return report_entry.EnsembleNotes(paths) if paths else None
+        return ensembles.EnsembleNotes(paths) if paths else None

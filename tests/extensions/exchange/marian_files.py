@@ -123,5 +123,5 @@ def import_directory(directory: Path, run: Path) -> RunDirectory:
     """Import ``directory`` as the command does."""
     files = ModelFiles(directory)
     form = read_form(files)
-    write_run(files, form, ("de", "en"), directory.as_posix(), None, run, lambda message: None)
+    write_run(files, form, ("de", "en"), directory.as_posix(), None, run)
     return RunDirectory(run)

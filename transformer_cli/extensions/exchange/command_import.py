@@ -58,17 +58,17 @@ def import_(
         if not (fetched / forms.SAFETENSORS).exists():
             forms.fetch(source, commit, [forms.TORCH])
     recorded = path.as_posix() if commit is None else source
-    run_writer.write_run(files, form, languages, recorded, commit, run.resolve(), log)
+    run_writer.write_run(files, form, languages, recorded, commit, run.resolve())
     say(f"{run}: {source}, {languages[0]} to {languages[1]}")
 
 
 def _check_source(source: str, revision: str | None) -> bool:
     """Return False if ``source`` is a directory, or True if it may name a model on the Hub."""
     directory = Path(source)
-    if directory.is_dir() and revision is not None:
-        raise UsageError(f"--revision {revision}: {source} is a directory; leave the option out")
     if directory.is_dir():
-        return False
+        if revision is None:
+            return False
+        raise UsageError(f"--revision {revision}: {source} is a directory; leave the option out")
     if directory.exists():
         raise UsageError(f"{source}: is a file; name its directory")
     if not forms.HUB_NAME.fullmatch(source):

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,14 +40,13 @@ def write_run(
     source: str,
     revision: str | None,
     run: Path,
-    log: Callable[[str], object],
 ) -> None:
     """Write a model of transformers as a run; if this fails, there is no run directory.
 
     ``source`` is the model's directory or, if ``revision`` names a commit, its name on the Hub.
     """
     models, tables = _read_tokenizers(files, form)
-    tensors = read_tensors(files, form, log)
+    tensors = read_tensors(files, form)
     is_joint = "joint" in tables
     tying = find_tying(tensors)
     model = form.model.model_copy(

@@ -10,7 +10,7 @@ from transformer_cli.config.schema import Config
 from transformer_cli.extensions.exchange.card import write_card
 from transformer_cli.extensions.exchange.form import NOT_SHARED, PENALTY_SLOPE
 from transformer_cli.extensions.exchange.formats import write_json
-from transformer_cli.extensions.exchange.weights import MODEL_TYPES, to_transformers
+from transformer_cli.extensions.exchange.weights import to_transformers
 from transformer_cli.model.transformer import sinusoids, weights_of
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel
@@ -24,7 +24,10 @@ from transformer_cli.text.protocol import (
     Tokenizers,
 )
 
-_ARCHITECTURES = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration"}
+_MODELS = {  # in config.json, by place of the normalisation
+    "post": ("marian", "MarianMTModel"),
+    "pre": ("pegasus", "PegasusForConditionalGeneration"),
+}
 _POSITIONS = 2 * LONGEST_SOURCE + 10  # the length of the longest output, by default
 _SPECIAL_IDS = {
     "bos_token_id": BOS_ID,
@@ -97,13 +100,13 @@ def check_transformers(config: Config, tokenizers: Tokenizers) -> None:
 
 def _model_config(config: Config, tokenizers: Tokenizers) -> dict[str, Any]:
     """Return the content of config.json: the model's settings under transformers' names."""
-    model, model_type = config.model, MODEL_TYPES[config.model.norm]
+    model, (model_type, architecture) = config.model, _MODELS[config.model.norm]
     vocabularies: dict[str, Any] = {"vocab_size": tokenizers.src.size}
     if model_type == "marian":
         vocabularies["decoder_vocab_size"] = tokenizers.tgt.size
         vocabularies["share_encoder_decoder_embeddings"] = model.tying == "all"
     return {
-        "architectures": [_ARCHITECTURES[model_type]],
+        "architectures": [architecture],
         "model_type": model_type,
         "transformer_cli_version": __version__,
         "dtype": "float32",

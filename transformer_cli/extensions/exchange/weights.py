@@ -12,7 +12,7 @@ from it and from each other in these points:
 
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from pathlib import Path
 from typing import Literal
@@ -23,6 +23,7 @@ from safetensors.torch import load
 from torch import Tensor
 
 from transformer_cli.base.child import PYTHON, environment
+from transformer_cli.base.messages import log
 from transformer_cli.config.schema import ModelConfig
 from transformer_cli.extensions.exchange import torch_child
 from transformer_cli.extensions.exchange.form import (
@@ -34,10 +35,21 @@ from transformer_cli.extensions.exchange.form import (
 )
 from transformer_cli.model.transformer import build_shapes, sinusoids, weights_of
 
-MODEL_TYPES = {"post": "marian", "pre": "pegasus"}  # in config.json, by place of the normalisation
-Axes = tuple[int, ...]  # the axes of a tensor that are d_model, the residual stream
-_ATTENTION = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
-_FEED_FORWARD = {"inner": "fc1", "outer": "fc2"}
+_PARTS = {  # of a layer
+    "self_attention.query": "self_attn.q_proj",
+    "self_attention.key": "self_attn.k_proj",
+    "self_attention.value": "self_attn.v_proj",
+    "self_attention.output": "self_attn.out_proj",
+    "around_self_attention.norm": "self_attn_layer_norm",
+    "cross_attention.query": "encoder_attn.q_proj",
+    "cross_attention.key": "encoder_attn.k_proj",
+    "cross_attention.value": "encoder_attn.v_proj",
+    "cross_attention.output": "encoder_attn.out_proj",
+    "around_cross_attention.norm": "encoder_attn_layer_norm",
+    "feed_forward.inner": "fc1",
+    "feed_forward.outer": "fc2",
+    "around_feed_forward.norm": "final_layer_norm",
+}
 _SRC, _TGT, _OUTPUT = "src_embedding.tokens.weight", "tgt_embedding.tokens.weight", "output.weight"
 _BIAS = "output.bias"
 SHARED, BIAS_ROW = "model.shared.weight", "final_logits_bias"
@@ -58,11 +70,11 @@ def to_transformers(weights: Mapping[str, Tensor], config: ModelConfig) -> dict[
     """Return weights from ``weights_of`` under transformers' names; tied ones occur only once."""
     # Even columns first: sines, then cosines.
     order = torch.arange(config.d_model).view(-1, 2).T.flatten()
-    named = {theirs: _permute(weights[ours], axes, order) for ours, theirs, axes in _pairs(config)}
+    named = {theirs: _permute(weights[ours], axis, order) for ours, theirs, axis in _pairs(config)}
     embeddings = {_SRC: SHARED} if config.tying == "all" else EMBEDDINGS
     for ours, theirs in embeddings.items():
         if ours in weights:
-            named[theirs] = _permute(weights[ours], (1,), order)
+            named[theirs] = _permute(weights[ours], 1, order)
     return {**named, BIAS_ROW: weights[_BIAS][None].clone()}
 
 
@@ -74,11 +86,11 @@ def from_transformers(tensors: Mapping[str, Tensor], config: ModelConfig) -> dic
     """
     order = torch.arange(config.d_model).view(2, -1).T.flatten()  # alternates sines and cosines
     weights = {
-        ours: _permute(tensors[theirs], axes, order) for ours, theirs, axes in _pairs(config)
+        ours: _permute(tensors[theirs], axis, order) for ours, theirs, axis in _pairs(config)
     }
     names = {"all": (_SRC,), "output": (_SRC, _TGT), "none": (_SRC, _TGT, _OUTPUT)}[config.tying]
     for name in names:
-        weights[name] = _permute(find_embedding(tensors, name), (1,), order)
+        weights[name] = _permute(find_embedding(tensors, name), 1, order)
     rows = find_embedding(tensors, _TGT).size(0)
     bias = tensors.get(BIAS_ROW)
     weights[_BIAS] = torch.zeros(rows) if bias is None else bias[0].clone()
@@ -112,53 +124,36 @@ def find_tying(tensors: Mapping[str, Tensor]) -> Literal["none", "output", "all"
     return "all" if torch.equal(src, tgt) else "output"
 
 
-def _pairs(config: ModelConfig) -> Iterator[tuple[str, str, Axes]]:
-    """Yield (our name, transformers' name, axes of d_model) for all but embeddings and output."""
-    self_attention = {"self_attention": "self_attn"}
-    attentions = {**self_attention, "cross_attention": "encoder_attn"}
-    for stack, layers, parts in (
-        ("encoder", config.num_encoder_layers, self_attention),
-        ("decoder", config.num_decoder_layers, attentions),
-    ):
-        for number in range(layers):
-            yield from _sublayers(f"{stack}.{number}", f"model.{stack}.layers.{number}", parts)
+def _pairs(config: ModelConfig) -> Iterator[tuple[str, str, int | None]]:
+    """Yield (our name, transformers' name, axis of d_model) for all but embeddings and output.
+
+    The axis is the one of the residual stream, or None if the weight neither reads nor writes it.
+    """
+    stacks = {"encoder": config.num_encoder_layers, "decoder": config.num_decoder_layers}
+    for stack, layers in stacks.items():
+        names = {
+            f"{stack}.{number}.{ours}": f"model.{stack}.layers.{number}.{theirs}"
+            for number in range(layers)
+            for ours, theirs in _PARTS.items()
+            if stack == "decoder" or "cross_attention" not in ours
+        }
         if config.norm == "pre":
-            yield from _layer(f"{stack}_norm", f"model.{stack}.layer_norm")
+            names[f"{stack}_norm"] = f"model.{stack}.layer_norm"
+        for ours, theirs in names.items():
+            writes_stream = ours.endswith(("norm", "output", "outer"))
+            yield f"{ours}.weight", f"{theirs}.weight", 0 if writes_stream else 1
+            yield f"{ours}.bias", f"{theirs}.bias", 0 if writes_stream else None
 
 
-def _sublayers(
-    ours: str, theirs: str, attentions: Mapping[str, str]
-) -> Iterator[tuple[str, str, Axes]]:
-    for name, other in attentions.items():
-        for part, projection in _ATTENTION.items():
-            pair = f"{ours}.{name}.{part}", f"{theirs}.{other}.{projection}"
-            yield from _layer(*pair, writes_stream=part == "output")
-        yield from _layer(f"{ours}.around_{name}.norm", f"{theirs}.{other}_layer_norm")
-    for part, layer in _FEED_FORWARD.items():
-        pair = f"{ours}.feed_forward.{part}", f"{theirs}.{layer}"
-        yield from _layer(*pair, writes_stream=part == "outer")
-    yield from _layer(f"{ours}.around_feed_forward.norm", f"{theirs}.final_layer_norm")
-
-
-def _layer(ours: str, theirs: str, writes_stream: bool = True) -> Iterator[tuple[str, str, Axes]]:
-    """Yield tuples as ``_pairs`` does, for a norm or linear layer that uses the residual stream."""
-    yield f"{ours}.weight", f"{theirs}.weight", (0,) if writes_stream else (1,)
-    yield f"{ours}.bias", f"{theirs}.bias", (0,) if writes_stream else ()
-
-
-def _permute(tensor: Tensor, axes: Axes, order: Tensor) -> Tensor:
-    for axis in axes:
-        tensor = tensor.index_select(axis, order)
-    return tensor.clone() if not axes else tensor
+def _permute(tensor: Tensor, axis: int | None, order: Tensor) -> Tensor:
+    return tensor.clone() if axis is None else tensor.index_select(axis, order)
 
 
 # --- tensors of a file ----------------------------------------------------------------------------
 
 
-def read_tensors(
-    files: ModelFiles, form: ModelForm, log: Callable[[str], object]
-) -> dict[str, Tensor]:
-    """Read and check a model's tensors, in float32; ``log`` gets a note if PyTorch saved them."""
+def read_tensors(files: ModelFiles, form: ModelForm) -> dict[str, Tensor]:
+    """Read and check a model's tensors, in float32; print a note if PyTorch saved them."""
     shapes = _find_shapes(form)
     # Refuse a file larger than any such model before it takes memory.
     max_size = 8 * sum(map(prod, shapes.values())) + _MAX_REST

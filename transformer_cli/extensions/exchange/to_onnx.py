@@ -6,9 +6,8 @@ keeps between steps are inputs and outputs of its graph.
 
 import copy
 import warnings
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,11 +18,12 @@ from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.extensions.exchange.formats import write_json, write_tokenizer
 from transformer_cli.model.linear import FusedLinear, fused_linears
 from transformer_cli.model.transformer import (
-    DecoderLayer,
     DecoderState,
     Embedding,
     LayerCache,
+    LearnedPositions,
     MultiHeadAttention,
+    SinusoidalPositions,
     Transformer,
     sinusoids,
 )
@@ -64,7 +64,7 @@ def write_onnx(run: RunDirectory, trained: TrainedModel, directory: Path) -> Non
 
 def _signatures(model: Transformer) -> dict[str, tuple[Tensors, Tensors]]:
     """Return (inputs, outputs) for each graph, keyed by its filename."""
-    attention = cast("DecoderLayer", model.decoder[0]).self_attention
+    attention = model.decoder_layers()[0].self_attention
     heads = attention.num_heads
 
     def kept(what: str, length: str) -> Tensors:
@@ -114,7 +114,7 @@ class _Encoder(nn.Module):
 
     def forward(self, src: Tensor) -> tuple[Tensor, ...]:
         memory, src_mask = self.model.encode(src)
-        layers = cast("Iterable[DecoderLayer]", self.model.decoder)
+        layers = self.model.decoder_layers()
         kept = [layer.cross_attention.keys_values(memory) for layer in layers]
         return src_mask, *(tensor for keys_values in kept for tensor in keys_values)
 
@@ -148,18 +148,6 @@ class _GivenCache(LayerCache):
         return self.keys[:, :, :, 0], self.values[:, :, :, 0]
 
 
-class _Positions(nn.Module):
-    """Returns position embeddings from a table of a fixed length."""
-
-    def __init__(self, table: Tensor) -> None:
-        super().__init__()
-        self.register_buffer("table", table)
-        self.table: Tensor
-
-    def forward(self, start: int, length: int) -> Tensor:
-        return self.table[start : start + length]
-
-
 class _Attention(MultiHeadAttention):
     """Attention that always uses torch's fused function, whatever is faster on this machine."""
 
@@ -189,10 +177,11 @@ def _traceable(model: Transformer) -> Transformer:
 
 
 def _fix_positions(embedding: Embedding, length: int) -> None:
-    table = embedding.positions.table
-    if not isinstance(table, nn.Parameter):  # learned tables have a fixed length
-        table = sinusoids(length, table.size(1))
-    embedding.positions = _Positions(table.detach())  # type: ignore[assignment]
+    """Give the embedding a table of ``length`` positions, unless it has learned a fixed number."""
+    if isinstance(embedding.positions, SinusoidalPositions):
+        table = sinusoids(length, embedding.positions.d_model)
+        embedding.positions = LearnedPositions(*table.shape)
+        embedding.positions.table = nn.Parameter(table)
 
 
 def _description(trained: TrainedModel, model: Transformer) -> dict[str, Any]:

@@ -92,9 +92,6 @@ def write_card(
     """
     config, name = trained.config, run.path.resolve().name
     src, tgt = trained.tokenizers.src.size, trained.tokenizers.tgt.size
-    languages = config.data.src_lang, config.data.tgt_lang
-    is_imported = isinstance(config.data, ImportedData)
-    first_run = run if is_imported or config.init is None else RunDirectory(config.init)
     card = model_card(
         name,
         config,
@@ -102,8 +99,8 @@ def write_card(
         [src] if config.tokenizer.one_vocabulary else [src, tgt],
         _score(run, trained),
         library,
-        use.format(**{"name": name, "src": languages[0], "tgt": languages[1], **named}),
-        find_import_source(run.path) or find_import_source(first_run.path),
+        use.format(name=name, src=config.data.src_lang, tgt=config.data.tgt_lang, **named),
+        find_import_source(run.path),
     )
     write_text(directory / CARD, card)
 

@@ -6,7 +6,7 @@ import re
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import groupby, islice
 from pathlib import Path
@@ -215,11 +215,7 @@ class CTranslate2Engine:
             Hypothesis([self._tgt_ids[name] for name in names[:limit]], score)
             for names, score in zip(result.hypotheses, result.scores or [0.0], strict=True)
         ]
-        ended = [
-            Hypothesis(one.ids[:-1], one.log_probability)
-            for one in hypotheses
-            if one.ids[-1:] == [EOS_ID]
-        ]
+        ended = [replace(one, ids=one.ids[:-1]) for one in hypotheses if one.ids[-1:] == [EOS_ID]]
         # Hypotheses that reached the limit count only if none ended, and then only the best.
         return ended or hypotheses[:1]
 

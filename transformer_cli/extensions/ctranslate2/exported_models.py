@@ -26,7 +26,7 @@ SETTINGS = "settings.yaml"
 _TRIAL = Path(__file__).with_name("trial.py")
 _VOCABULARIES = {"shared_vocabulary.json", "target_vocabulary.json"}
 _FILES = {"model.bin", "config.json", "source_vocabulary.json", *_VOCABULARIES}
-_SETTINGS = {
+TOKEN_SETTINGS = {
     "unk_token": SPECIALS[UNK_ID],
     "bos_token": SPECIALS[BOS_ID],
     "eos_token": SPECIALS[EOS_ID],
@@ -34,6 +34,7 @@ _SETTINGS = {
     "add_source_bos": False,
     "add_source_eos": True,
 }
+"""The settings in config.json that make CTranslate2 use special tokens as our search does."""
 
 
 def load_settings(run: RunDirectory) -> Config:
@@ -100,7 +101,7 @@ def verified_sums(directory: Path) -> dict[str, str] | None:
 def _check_settings(path: Path) -> None:
     """Check that CTranslate2 uses the same special tokens as our search."""
     settings = read_json(path, dict, "settings")
-    for key, expected in _SETTINGS.items():
+    for key, expected in TOKEN_SETTINGS.items():
         if (found := settings.get(key)) != expected:
             raise CheckpointError(
                 f"{path}: {key} is {shorten(str(found))}, not {expected}; export the model again"

@@ -15,9 +15,10 @@ from torch import Tensor, nn
 from transformer_cli.base.packages import import_extra
 from transformer_cli.config.choices import Quantization
 from transformer_cli.extensions.ctranslate2.engine import SINUSOIDS
+from transformer_cli.extensions.ctranslate2.exported_models import TOKEN_SETTINGS
 from transformer_cli.model import transformer
 from transformer_cli.runs.trained_model import TrainedModel
-from transformer_cli.text.protocol import BOS_ID, EOS_ID, SPECIALS, UNK_ID, Tokenizer
+from transformer_cli.text.protocol import SPECIALS, Tokenizer
 
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "swish": "SWISH", "swiglu": "SWISH"}
 """CTranslate2's names for the activations that it supports; each can also be gated."""
@@ -85,10 +86,8 @@ def build_spec(trained: TrainedModel) -> Any:
     _fill_stacks(spec, model)
     spec.register_source_vocabulary(_names(trained.tokenizers.src))
     spec.register_target_vocabulary(_names(trained.tokenizers.tgt))
-    spec.config.unk_token = SPECIALS[UNK_ID]
-    spec.config.bos_token = spec.config.decoder_start_token = SPECIALS[BOS_ID]
-    spec.config.eos_token = SPECIALS[EOS_ID]
-    spec.config.add_source_eos = True
+    for key, value in TOKEN_SETTINGS.items():
+        setattr(spec.config, key, value)
     (epsilon,) = {
         module.norm.eps for module in model.modules() if isinstance(module, transformer.Residual)
     }

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from threading import Thread
-from types import ModuleType
 from typing import Any, Literal
 
 from transformer_cli.base.errors import TokenizerError
@@ -87,15 +86,10 @@ class HuggingFaceTokenizer(Tokenizer):
         return result
 
 
-def import_tokenizers(what: str = "tokenizer.kind huggingface") -> ModuleType:
-    """Import the tokenizers library, which ``what`` needs; raise MissingExtraError if missing."""
+def _open(data: bytes, source: Path, advice: str) -> Any:
     # We encode line by line, and otherwise the library warns when a process forks.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    return import_extra("tokenizers", "tokenizers", what)
-
-
-def _open(data: bytes, source: Path, advice: str) -> Any:
-    library = import_tokenizers(str(source))
+    library = import_extra("tokenizers", "tokenizers", str(source))
     check_model(data, source, advice, "tokenizers", Path(trial.__file__))
     with _naming_source(source):
         tokenizer: Any = library.Tokenizer.from_buffer(data)
@@ -167,7 +161,9 @@ class _Spelling:
     def display(self, token: str) -> str:
         """Return a token as shown to users: with '▁' at its start if a space precedes it."""
         if self.in_bytes:
-            text = str(import_tokenizers().decoders.ByteLevel().decode([token]))
+            from tokenizers.decoders import ByteLevel
+
+            text = str(ByteLevel().decode([token]))
             return token if "\ufffd" in text else text.replace(" ", "▁")
         if self.prefix and token.startswith(self.prefix):
             return token[len(self.prefix) :]
@@ -177,7 +173,8 @@ class _Spelling:
 
     def make_decoder(self) -> Any:
         """Return a decoder for a file that has none; None means to join tokens with spaces."""
-        decoders = import_tokenizers().decoders
+        from tokenizers import decoders
+
         if self.in_bytes:
             return decoders.ByteLevel()
         if self.marked:

@@ -68,8 +68,8 @@ def export(
         formats.check_expressible(entry, opened.config, opened.tokenizers)
         trained = trained_model.load_weights_of(opened)
         writing.remove_leftovers(target.parent, others=[target.name])
-        chosen = quantization or facts.get("quantization")
-        types = {} if chosen is None else {"quantization": chosen}
+        default = facts.get("quantization")
+        types = {"quantization": quantization or default} if default else {}
         with writing.whole_directory(target) as temporary:
             entry.load()(source, trained, temporary, **types)
     say(f"{directory}: {trained.checkpoint.name} of {run}, for {format_}")

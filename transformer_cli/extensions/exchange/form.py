@@ -254,10 +254,9 @@ def read_form(files: ModelFiles) -> ModelForm:
         merged = {**config, **generation}
         form = ModelForm.model_validate({**merged, "tokenizer": tokenizer, "search": merged})
         form.model, form.decoding  # noqa: B018, check that the settings fit together
+        return form
     except ValidationError as error:
         first = error.errors()[0]
-    else:
-        return form
     name, problem = CONFIG, first["msg"].removeprefix("Value error, ")
     if keys := first["loc"]:  # otherwise the message names the key
         name = (

@@ -191,20 +191,15 @@ class Source:
         ``declared`` is the encoding that the document declares, or None. Raises InputError if that
         is not supported, or the bytes are invalid.
         """
-        named, advice = (
-            "utf-8",
-            "convert it with iconv -f NAME -t UTF-8",
-        )
+        named, advice = "utf-8", "convert it with iconv -f NAME -t UTF-8"
         if declared is not None:
-            named, advice = (
-                find_encoding(declared) or "",
-                "correct the declared encoding, or convert the file to UTF-8",
-            )
-        if not named:
-            raise InputError(
-                f"{self.name}: declares the encoding '{(declared or '')[:40]}', which is not "
-                "supported; convert the file to UTF-8"
-            )
+            named = find_encoding(declared) or ""
+            advice = "correct the declared encoding, or convert the file to UTF-8"
+            if not named:
+                raise InputError(
+                    f"{self.name}: declares the encoding '{declared[:40]}', which is not "
+                    "supported; convert the file to UTF-8"
+                )
         by_mark = (name for mark, name in _MARKS.items() if self.data.startswith(mark))
         encoding = next(by_mark, named)
         try:
@@ -265,19 +260,24 @@ class Document:
 
     def add_unit(
         self, segments: Sequence[Segment], write: Callable[[Sequence[Filling]], list[Edit]]
-    ) -> None:
-        """Add segments; once all are translated, ``write`` returns the edits that insert them."""
+    ) -> range:
+        """Add segments, and return their indices.
+
+        Once all are translated, ``write`` returns the edits that insert them.
+        """
         first = len(self.segments)
         self.segments += segments
         self._units.append((range(first, len(self.segments)), write))
+        return self._units[-1][0]
 
     def add_span(self, segment: Segment, start: int, end: int) -> None:
         """Add a span of the document, and its text as a segment if that has to be translated."""
-        first = len(self.segments)
+        places = range(0)
         if segment.has_letters or not self.needs_words:
-            unit = [segment]
-            self.add_unit(unit, lambda to: [Edit(start, end, self.written(segment, to[0].text))])
-        self.add_run(start, end, self.shape(segment), range(first, len(self.segments)))
+            places = self.add_unit(
+                [segment], lambda to: [Edit(start, end, self.written(segment, to[0].text))]
+            )
+        self.add_run(start, end, self.shape(segment), places)
 
     def add_run(self, start: int, end: int, shape: Hashable, segments: range) -> None:
         """Add a span whose ``shape`` must not change; ``segments`` are indices of its segments."""

@@ -63,14 +63,14 @@ class PoDocument(Document):
                 self._header = self._header or entry
                 self._read_header(entry.texts.get("msgstr", ""))
                 continue
-            first = len(self.segments)
+            places = range(0)
             is_translated = any(entry.texts[form] for form in entry.forms)
             if entry.texts["msgid"] and (entry.is_fuzzy or not is_translated):
-                self._add(entry)
+                places = self._add(entry)
             elif entry.texts["msgid"] and not all(entry.texts[form] for form in entry.forms):
                 self.leave(entry.line + 1, "some of its plural forms are empty")
             shape = (len(self._parts), entry.texts.get("msgctxt"), *entry.sources)
-            self._parts.append(Part(shape, range(first, len(self.segments))))
+            self._parts.append(Part(shape, places))
 
     # --- reading ----------------------------------------------------------------------------------
 
@@ -83,13 +83,13 @@ class PoDocument(Document):
             )
         self._plural = read_plural_forms(header.get("plural-forms", ""))
 
-    def _add(self, entry: PoEntry) -> None:
+    def _add(self, entry: PoEntry) -> range:
         if len(entry.sources) > 1 and self._plural is None:
             self.leave(entry.line + 1, "the header has no Plural-Forms")
-            return
+            return range(0)
         place = self.place(entry.line + 1)
         segments = [mark_accelerator(text, place) for text in entry.sources]
-        self.add_unit(segments, partial(self._fill, entry))
+        return self.add_unit(segments, partial(self._fill, entry))
 
     def structure(self, fillings: Sequence[Filling | None] = ()) -> list[Part]:
         """Return a ``Part`` for each entry; the shape is its index, context and messages."""

@@ -42,7 +42,7 @@ class TmxDocument(XmlDocument):
             raise self.error(variant.line, "a tuv has no seg")
         segment = self.segment(source, {UNIT: True})
         is_open = self.lacks_text(segment, there, {UNIT: True})
-        last, first = list(unit.all("tuv"))[-1], len(self.segments)
+        last, places = list(unit.all("tuv"))[-1], range(0)
 
         def write(fillings: Sequence[Filling]) -> list[Edit]:
             (filling,) = fillings
@@ -56,8 +56,8 @@ class TmxDocument(XmlDocument):
             return [Edit(last.end, last.end, f"{self.indent(last)}{tag}{written}</tuv>")]
 
         if is_open and segment.text.strip():
-            self.add_unit([segment], write)
-        self.add_target(last.end, target, [source if is_open or not there else there], first)
+            places = self.add_unit([segment], write)
+        self.add_target(last.end, target, [source if is_open or not there else there], places)
 
     def kind(self, element: Element) -> Kind | Literal["pair"]:
         match element.name:

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import repeat
 from typing import Literal
 from xml.sax.saxutils import escape
 
@@ -43,10 +42,10 @@ class XliffDocument(XmlDocument):
             for file in self.root.all("file"):
                 self._check_languages(file, "source-language", "target-language")
                 keeps_space = _keeps_space(file, _keeps_space(self.root))
-                self._add_units(file, ("trans-unit",), self._add_unit_of_1, keeps_space)
+                self._add_units(file, "trans-unit", self._add_unit_of_1, keeps_space)
         else:
             self._check_languages(self.root, "srcLang", "trgLang")
-            self._add_units(self.root, ("unit",), self._add_unit_of_2, _keeps_space(self.root))
+            self._add_units(self.root, "unit", self._add_unit_of_2, _keeps_space(self.root))
 
     def _check_languages(self, element: Element, *attributes: str) -> None:
         self.add_changing(element.start, element.content)
@@ -62,19 +61,19 @@ class XliffDocument(XmlDocument):
     def _add_units(
         self,
         parent: Element,
-        names: Sequence[str],
+        name: str,
         add: Callable[[Element, bool, bool], None],
         keeps_space: bool,
         translates: bool = True,
     ) -> None:
         """Add all units in an element; even one with translate="no" may have parts with "yes"."""
-        for child in parent.all("body", "group", "file", *names):
+        for child in parent.all("body", "group", "file", name):
             says = says_translate(child)
             inherited = (_keeps_space(child, keeps_space), translates if says is None else says)
-            if child.name.removeprefix(child.prefix) in names:
+            if child.name.removeprefix(child.prefix) == name:
                 add(child, *inherited)
             else:
-                self._add_units(child, names, add, *inherited)
+                self._add_units(child, name, add, *inherited)
 
     def kind(self, element: Element) -> Kind | Literal["pair"]:
         attributes = element.attributes
@@ -100,26 +99,27 @@ class XliffDocument(XmlDocument):
             for element, name in self._without_language
         ]
         for unit, notes in self._notes.items():
-            prefix, there = unit.prefix, unit.find("notes")
-            written = "".join(f"<{prefix}note>{escape(n)}</{prefix}note>" for n in notes)
+            name, there = f"{unit.prefix}notes", unit.find("notes")
+            written = _write_notes(unit.prefix, notes)
             if there is None or there.is_empty:
                 place = there or next(unit.all("originalData", "segment", "ignorable"))
                 end = there.end if there else place.start
-                written = f"<{prefix}notes>{written}</{prefix}notes>"
-                edits.append(Edit(place.start, end, written))
+                edits.append(Edit(place.start, end, f"<{name}>{written}</{name}>"))
             else:
                 edits.append(Edit(there.content, there.content, written))
         self._notes = {}
         return edits
 
-    def _target(self, source: Element, target: Element | None, new: dict[str, str]) -> Edit:
-        """Return an edit that writes a target element; NUL stands for the element's content."""
+    def _write_target(
+        self, source: Element, target: Element | None, new: dict[str, str], content: str
+    ) -> Edit:
+        """Return an edit that writes a target element, whose attributes include ``new``."""
         name = f"{source.prefix}target"
         if target is not None:
             tag = self.start_tag(target, new)
-            return Edit(target.start, target.end, f"{tag}\0</{name}>")
+            return Edit(target.start, target.end, f"{tag}{content}</{name}>")
         attributes = "".join(f' {key}="{value}"' for key, value in new.items())
-        text = f"{self.indent(source)}<{name}{attributes}>\0</{name}>"
+        text = f"{self.indent(source)}<{name}{attributes}>{content}</{name}>"
         return Edit(source.end, source.end, text)
 
     # --- 1.2 --------------------------------------------------------------------------------------
@@ -136,7 +136,8 @@ class XliffDocument(XmlDocument):
         elements = elements or [source]
         keeps_space, scopes = _keeps_space(source, keeps_space), {UNIT: translates}
         segments = [self.segment(each, dict(scopes), keeps_space) for each in elements]
-        lacking = list(map(self.lacks_text, segments, there, repeat(scopes)))
+        pairs = zip(segments, there, strict=True)
+        lacking = [self.lacks_text(segment, theirs, scopes) for segment, theirs in pairs]
         with_text = [n for n, one in enumerate(segments) if _has_text(one, translates)]
         missing = [n for n in with_text if lacking[n]]
         rewrites = False
@@ -154,21 +155,18 @@ class XliffDocument(XmlDocument):
         into = there if holder is target else elements
         filled = [(one, segments[n]) for n in missing if (one := into[n])]
         filled.sort(key=lambda each: each[0].start)
-        first = len(self.segments)
+        places = range(0)
         if filled:
-            self.add_unit(
-                [segment for _, segment in filled],
-                partial(self._write_unit_of_1, unit, cut or source, target, holder, filled),
-            )
+            write = partial(self._write_unit_of_1, cut or source, target, holder, filled)
+            places = self.add_unit([segment for _, segment in filled], write)
         texts = (
             ours if is_lacking or rewrites or not theirs else theirs
             for ours, theirs, is_lacking in zip(elements, there, lacking, strict=True)
         )
-        self.add_target((cut or source).end, target, texts, first)
+        self.add_target((cut or source).end, target, texts, places)
 
     def _write_unit_of_1(
         self,
-        unit: Element,
         source: Element,
         target: Element | None,
         holder: Element,
@@ -186,11 +184,9 @@ class XliffDocument(XmlDocument):
         content += self.text[place : holder.content_end]
         origins = {filling.origin for filling in fillings}
         new = _STATES["model" if "model" in origins else "memory"]
-        start, end_of_target, text = self._target(source, target, new)
-        notes = (escape(filling.comment) for filling in fillings if filling.comment)
-        name = f"{unit.prefix}note"
-        text = text.replace("\0", content) + "".join(f"<{name}>{n}</{name}>" for n in notes)
-        return [Edit(start, end_of_target, text)]
+        written = self._write_target(source, target, new, content)
+        notes = _write_notes(source.prefix, [one.comment for one in fillings if one.comment])
+        return [written._replace(text=written.text + notes)]
 
     # --- 2.x --------------------------------------------------------------------------------------
 
@@ -212,26 +208,29 @@ class XliffDocument(XmlDocument):
             raise self.error(element.line, "a segment has no source")
         innermost = next(reversed(scopes))  # many scopes may be open
         before = {UNIT: scopes[UNIT], innermost: scopes[innermost]}
-        first = len(self.segments)
         segment = self.segment(source, scopes, _keeps_space(source, keeps_space))
         is_initial = element.attributes.get("state") == "initial"
         is_open = is_initial or self.lacks_text(segment, target, before)
 
         def write(fillings: Sequence[Filling]) -> list[Edit]:
             (filling,) = fillings
-            start, end, text = self._target(source, target, {})
             new = {"state": "translated", "subState": f"transformer-cli:{filling.origin}"}
             if filling.comment:
                 self._notes.setdefault(unit, []).append(filling.comment)
             return [
                 Edit(element.start, element.content, self.start_tag(element, new)),
-                Edit(start, end, text.replace("\0", write_text(segment, filling.text))),
+                self._write_target(source, target, {}, write_text(segment, filling.text)),
             ]
 
+        places = range(0)
         if is_open and _has_text(segment, before[UNIT]):
-            self.add_unit([segment], write)
+            places = self.add_unit([segment], write)
         self.add_changing(element.start, element.content)
-        self.add_target(source.end, target, [source if is_open or not target else target], first)
+        self.add_target(source.end, target, [source if is_open or not target else target], places)
+
+
+def _write_notes(prefix: str, notes: Sequence[str]) -> str:
+    return "".join(f"<{prefix}note>{escape(note)}</{prefix}note>" for note in notes)
 
 
 def _has_text(segment: Segment, translates: bool) -> bool:

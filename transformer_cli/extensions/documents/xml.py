@@ -122,16 +122,16 @@ class XmlDocument(Document):
         return f"{tag}>"
 
     def add_target(
-        self, place: int, target: Element | None, texts: Iterable[Element], first: int
+        self, place: int, target: Element | None, texts: Iterable[Element], segments: range
     ) -> None:
         """Add the span of ``target`` or, if that is None, the offset ``place`` of a new target.
 
-        All segments from index ``first`` on will fill it. It will have the tags in ``texts``.
+        The ``segments`` with these indices will fill it. It will have the tags in ``texts``.
         """
         start, end = (target.start, target.end) if target else (place, place)
         inner = (each for text in texts for each in text.inner_elements())
         tags = sorted(self.text[each.start : each.content] for each in inner)
-        self.add_run(start, end, tuple(tags), range(first, len(self.segments)))
+        self.add_run(start, end, tuple(tags), segments)
 
     def indent(self, element: Element) -> str:
         """Return the white space between an element and the tag before it."""

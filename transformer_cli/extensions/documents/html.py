@@ -5,7 +5,6 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Iterator, Sequence
 from html.parser import HTMLParser
-from itertools import groupby
 from typing import NamedTuple
 
 from transformer_cli.base.errors import InputError
@@ -47,7 +46,7 @@ _VOID = re.compile(r"area|base|br|col|embed|hr|img|input|link|meta|param|source|
 
 class _Event(NamedTuple):
     start: int
-    kind: str  # text, comment, or start, single or end of an element
+    kind: str  # text, or start, single or end of an element; a comment is single
     name: str = ""
     is_left: bool = False  # whether an element and its content are not translated
 
@@ -59,8 +58,7 @@ class _Event(NamedTuple):
 class _Piece(NamedTuple):
     start: int
     end: int
-    name: str = ""  # of an element, with / for an end tag
-    is_text: bool = False
+    name: str | None = ""  # of an element, with / for an end tag; None: it is text
 
 
 class HtmlDocument(Document):
@@ -85,8 +83,7 @@ class HtmlDocument(Document):
             parser = _Parser(text, self.starts)
         except AssertionError as error:  # html.parser has no other exception
             raise InputError(f"{self.name}: invalid HTML ({error})") from error
-        self._events = parser.events
-        self._read()
+        self._read(parser.events)
 
     def written(self, segment: Segment, text: str) -> str:
         parts = segment.change(text, lambda part: html.escape(part, quote=False))
@@ -103,57 +100,46 @@ class HtmlDocument(Document):
     def final_edits(self, _: Sequence[Edit]) -> list[Edit]:
         return [self._language] if self._language else []
 
-    def _read(self) -> None:
+    def _read(self, events: Sequence[_Event]) -> None:
         run: list[_Piece] = []
         left: _Event | None = None  # an open element that is not translated
         depth = 0  # of elements with its name
-        starts = [*(event.start for event in self._events), len(self.text)]
-        for event, end in zip(self._events, starts[1:], strict=True):
+        starts = [*(event.start for event in events), len(self.text)]
+        for event, end in zip(events, starts[1:], strict=True):
             if left is not None:
                 if event.name == left.name:
                     depth += {"start": 1, "end": -1}.get(event.kind, 0)
                 if not depth:
                     run += [_Piece(left.start, end)] if left.is_inline else []
                     left = None
-            elif event.is_left:
-                run = run if event.is_inline else self._end_run(run)
+                continue
+            if not event.is_inline:
+                self._end_run(run)
+                run = []
+            if event.is_left:
                 left, depth = event, 1
-            else:
-                run = self._read_event(run, event, end)
+            elif event.kind == "text":
+                run += self._cut(event.start, end)
+            elif event.is_inline:
+                name = {"start": event.name, "end": f"/{event.name}"}.get(event.kind, "")
+                run.append(_Piece(event.start, end, name))
+            elif event.name == "html" and event.kind == "start":
+                self._find_language(event.start, end)
         self._end_run(run)
         if left is not None:
             problem = f"everything from <{left.name[:40]}> on, which has no end"
             self.leave(self._line(left.start), problem)
 
-    def _read_event(self, run: list[_Piece], event: _Event, end: int) -> list[_Piece]:
-        """Return ``run`` extended by a parser's event, or an empty run if the event ends it."""
-        start, kind, name, _ = event
-        if kind == "text":
-            run.append(_Piece(start, end, is_text=True))
-        elif kind == "comment" or (kind == "single" and event.is_inline):
-            run.append(_Piece(start, end))
-        elif event.is_inline:
-            run.append(_Piece(start, end, name if kind == "start" else f"/{name}"))
-        else:
-            run = self._end_run(run)
-            if name == "html" and kind == "start":
-                self._find_language(start, end)
-        return run
-
-    def _cut(self, found: list[_Piece], is_text: bool) -> Iterator[_Piece]:
-        """Yield the pieces; divide text so that template tags and formulas are separate pieces."""
-        if not is_text:
-            yield from found
-            return
-        start, end = found[0].start, found[-1].end
+    def _cut(self, start: int, end: int) -> Iterator[_Piece]:
+        """Yield the pieces of a text: template tags, formulas, and the text between them."""
         first = bisect_left(self._marks, (start, start))
         last = bisect_left(self._marks, (end, end))
         for at, behind in [*self._marks[first:last], (end, end)]:
             for formula in MATH.finditer(self.text, start, at):
-                yield _Piece(start, formula.start(), is_text=True)
+                yield _Piece(start, formula.start(), None)
                 yield _Piece(*formula.span())
                 start = formula.end()
-            yield _Piece(start, at, is_text=True)
+            yield _Piece(start, at, None)
             if at < behind:
                 yield _Piece(at, behind, element_name(self.text[at:behind]))
             start = behind
@@ -170,35 +156,19 @@ class HtmlDocument(Document):
         if new != tag:
             self._language = Edit(start, end, new)
 
-    def _end_run(self, run: list[_Piece]) -> list[_Piece]:
-        """Add a run of text and tags as a segment if it has words; return a new, empty run."""
-        run = [
-            piece
-            for is_text, found in groupby(run, lambda piece: piece.is_text)
-            for piece in self._cut(list(found), is_text)
-        ]
-        texts = [self.text[piece.start : piece.end] for piece in run]
-        filled = [n for n, one in enumerate(run) if not one.is_text or texts[n].strip()]
-        if not filled:
-            return []
-        run = run[filled[0] : filled[-1] + 1]
-        texts = texts[filled[0] : filled[-1] + 1]
-        start, end = run[0].start, run[-1].end
-        if run[0].is_text:
-            start = self.trim(start, run[0].end)[0]
-        if run[-1].is_text:
-            end = self.trim(run[-1].start, end)[1]
-        cut = (self.text[max(start, one.start) : min(end, one.end)] for one in run)
-        names = (None if one.is_text else one.name for one in run)
-        pieces = zip(cut, names, strict=True)
+    def _end_run(self, run: Sequence[_Piece]) -> None:
+        """Add a run of text and tags as a segment if it has words."""
+        start, end = self.trim(run[0].start, run[-1].end) if run else (0, 0)
+        if start == end:
+            return
+        pieces = [(self.text[max(start, one.start) : min(end, one.end)], one.name) for one in run]
         line = self._line(start)
         segment = make_segment(pieces, self.place(line), read_references)
-        raw = "".join(text if one.is_text else " " for text, one in zip(texts, run, strict=True))
+        raw = "".join(text if name is None else " " for text, name in pieces)
         if segment.has_letters and "<" in raw:
             self.leave(line, "has a < that does not begin a tag")
         else:
             self.add_span(segment, start, end)
-        return []
 
 
 def _write_reference(signs: re.Match[str]) -> str:
@@ -235,16 +205,17 @@ class _Parser(HTMLParser):
         self._add("end", tag)
 
     def handle_data(self, data: str) -> None:
-        self._add("text")
+        if not self.events or self.events[-1].kind != "text":  # '&amp;' continues the text
+            self._add("text")
 
     def handle_entityref(self, name: str) -> None:
-        self._add("text")
+        self.handle_data(name)
 
     handle_charref = handle_entityref
 
     def handle_comment(self, data: str) -> None:
         """Record a comment, an instruction such as <?php, or a marked section."""
-        self._add("comment", "!")
+        self._add("single")
 
     handle_pi = unknown_decl = handle_comment
 

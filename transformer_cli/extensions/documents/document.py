@@ -5,7 +5,7 @@ import html as references
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -89,11 +89,15 @@ class Segment:
         return parts
 
     @property
+    def gaps(self) -> Iterator[tuple[int, int]]:
+        """The spans of text before, between and after the tags."""
+        starts = [0, *(tag.end for tag in self.tags)]
+        return zip(starts, [*(tag.start for tag in self.tags), len(self.text)], strict=True)
+
+    @property
     def plain(self) -> str:
         """The text without its tags."""
-        starts = [0, *(tag.end for tag in self.tags)]
-        ends = [*(tag.start for tag in self.tags), len(self.text)]
-        return "".join(map(self.text.__getitem__, map(slice, starts, ends)))
+        return "".join(self.text[start:end] for start, end in self.gaps)
 
     @property
     def has_letters(self) -> bool:

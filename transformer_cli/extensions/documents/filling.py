@@ -351,21 +351,11 @@ class _Core:
     def with_placeholders(self) -> Segment:
         """The segment with placeholders as tags, too; a single tag includes quotes around it."""
         segment, tags = self.segment, list(self.segment.tags)
-        ends = [0, *(tag.end for tag in segment.tags)]
-        starts = [*(tag.start for tag in segment.tags), len(segment.text)]
-        for start, end in zip(ends, starts, strict=True):
-            tags += _find_placeholder_tags(segment.text[start:end], start, self.placeholders)
+        for start, end in segment.gaps:
+            found = find_verbatim(segment.text[start:end], self.placeholders)
+            spans = ((start + at, start + to, element_name(written)) for written, at, to in found)
+            tags += [tag._replace(key=f"text {start} {tag.key}") for tag in pair_tags(spans)]
         return replace(segment, tags=tuple(_with_quotes(sorted(tags), segment.text)))
-
-
-def _find_placeholder_tags(
-    text: str, offset: int, placeholders: Collection[Group]
-) -> Iterator[Tag]:
-    """Yield a text's placeholders as tags; start and end tags of one element become a pair."""
-    found = find_verbatim(text, placeholders)
-    tags = pair_tags((start, end, element_name(written)) for written, start, end in found)
-    for start, end, kind, key in tags:
-        yield Tag(start + offset, end + offset, kind, key and f"text {offset} {key}")
 
 
 def _with_quotes(tags: Sequence[Tag], text: str) -> Iterator[Tag]:

@@ -1,7 +1,6 @@
 """Finds a document's format by its filename extension; the manifest lists the formats."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from transformer_cli.base.errors import InputError
 from transformer_cli.base.packages import lazy_imports
@@ -11,9 +10,6 @@ from transformer_cli.base.text_files import is_compressed, open_text
 with lazy_imports():
     from transformer_cli.extensions.documents import document as documents
 
-if TYPE_CHECKING:
-    from transformer_cli.extensions.documents.document import Document
-
 
 def format_of(path: Path) -> Entry | None:
     """Return the format that a filename's extension shows (ignoring .gz etc.), or None."""
@@ -22,7 +18,9 @@ def format_of(path: Path) -> Entry | None:
     return next((each for each in formats if ending in each.facts["endings"]), None)
 
 
-def read_document(path: Path, languages: tuple[str, str], marks_fuzzy: bool = True) -> "Document":
+def read_document(
+    path: Path, languages: tuple[str, str], marks_fuzzy: bool = True
+) -> "documents.Document":
     """Read a document in the format that its filename extension shows, or else as lines of text.
 
     Raises:
@@ -35,6 +33,6 @@ def read_document(path: Path, languages: tuple[str, str], marks_fuzzy: bool = Tr
             f"{path}: the document is larger than {documents.MAX_BYTES >> 20} MiB; split it"
         )
     source = documents.Source(str(path), data, languages, marks_fuzzy)
-    document: Document = (format_of(path) or entries("document")["lines"]).load()(source)
+    document: documents.Document = (format_of(path) or entries("document")["lines"]).load()(source)
     document.segments = [segment.without_soft_hyphens() for segment in document.segments]
     return document

@@ -124,14 +124,11 @@ def find_partners(tags: Sequence[Tag]) -> dict[int, int] | None:
 class _Item:
     """A single tag, or a pair of tags with its content, to be placed in a translation."""
 
-    opening: str
+    opening: "_Mark"
     pieces: range  # of the source: the pieces inside it; it begins before the first one
-    closing: str | None = None  # None: a single tag
+    closing: "_Mark | None" = None  # None: a single tag
     inner: list["_Item"] = field(default_factory=list)
-    spaces: tuple[bool, bool] = (False, False)  # before and after it
-    words: tuple[bool, bool] = (False, False)
     clings_left: bool = False
-    separates: bool = False
     place: Span = (0, 0)  # among the target's pieces
 
 
@@ -139,11 +136,10 @@ class _Mark(NamedTuple):
     """The markup of one tag, and where spaces may stand before and after it."""
 
     text: str
-    between_words: tuple[bool, bool]
-    in_words: tuple[bool, bool]  # where the translation has no space
+    spaces: tuple[bool, bool]
     clings: tuple[bool, bool] = (True, True)  # to words; False: only to punctuation
     separates: bool = False  # words, even without a space
-    stands_alone: bool = False
+    is_single: bool = False
 
 
 def place_tags(
@@ -209,30 +205,37 @@ def _build_items(plain: PlainText, pieces: Sequence[Span]) -> list[_Item]:
         ended = sum(end <= at for _, end in pieces)
         partner = partners.get(number)
         if partner is None:
-            clings_left = not spaces[0] and spaces[1]
-            item = _Item(text, range(begun, begun), spaces=spaces, words=words)
-            item.separates = separates
-            item.clings_left = clings_left and begun > 0
-            stack[-1].append(item)
+            single = _single_mark(text, spaces, words, separates)
+            clings_left = not spaces[0] and spaces[1] and begun > 0
+            stack[-1].append(_Item(single, range(begun, begun), clings_left=clings_left))
         elif partner > number:
-            item = _Item(text, range(ended, ended), closing="", spaces=spaces, words=words)
+            closing = _Mark(plain.tags[partner].text, (False, True))
+            item = _Item(_Mark(text, (True, False)), range(ended, ended), closing)
             stack[-1].append(item)
             stack.append(item.inner)
         else:
             stack.pop()
             item = stack[-1][-1]
-            item.closing, item.pieces = text, range(item.pieces.start, begun)
+            item.pieces = range(item.pieces.start, begun)
             if not item.pieces:  # keep its content inside the tag
-                item.opening, item.closing, item.inner = _text_of(item), None, []
-                item.pieces = range(begun, begun)
-                item.spaces = item.spaces[0], spaces[1]
-                item.words = item.words[0], words[1]
+                first = plain.tags[partner]
+                around = (first.spaces[0], spaces[1]), (first.words[0], words[1])
+                item.opening = _single_mark(_text_of(item), *around)
+                item.closing, item.inner, item.pieces = None, [], range(begun, begun)
     return stack[0]
 
 
 def _text_of(item: _Item) -> str:
     inside = "".join(map(_text_of, item.inner))
-    return f"{item.opening}{inside}{item.closing or ''}"
+    return f"{item.opening.text}{inside}{item.closing.text if item.closing else ''}"
+
+
+def _single_mark(
+    text: str, spaces: tuple[bool, bool], words: tuple[bool, bool], separates: bool = False
+) -> _Mark:
+    if _UNSEEN.match(text):
+        words = words[0], True  # otherwise words would have a space on both sides of it
+    return _Mark(text, spaces, words, separates, is_single=True)
 
 
 @dataclass(frozen=True)
@@ -307,16 +310,10 @@ def _marks(items: Sequence[_Item], room: Span) -> Iterator[tuple[int, _Mark]]:
     """Yield each tag as (index of the piece that follows it, markup), in the order of writing."""
     order = sorted(items, key=lambda item: (item.place[0], item.place[0] < item.place[1]))
     for item in order:
-        start, end = item.place
-        if item.closing is None:
-            spaces, words = item.spaces, item.words
-            if _UNSEEN.match(item.opening):
-                words = words[0], True  # otherwise words would have a space on both sides of it
-            yield start, _Mark(item.opening, spaces, spaces, words, item.separates, True)
-        else:
-            yield start, _Mark(item.opening, (True, False), (False, False))
+        yield item.place[0], item.opening
+        if item.closing is not None:
             yield from _marks(item.inner, item.place)
-            yield end, _Mark(item.closing, (False, True), (False, False))
+            yield item.place[1], item.closing
 
 
 def _write(text: str, pieces: Sequence[Span], marks: Iterator[tuple[int, _Mark]]) -> str:
@@ -343,22 +340,22 @@ def _write_gap(before: str | None, space: str, after: str | None, marks: Sequenc
 
     def may_be_spaced(mark: _Mark, side: int, letter: str) -> bool:
         if not space:
-            return mark.in_words[side]
-        return mark.between_words[side] or (is_of_word(letter) and not mark.clings[side])
+            return mark.is_single and mark.spaces[side]
+        return mark.spaces[side] or (is_of_word(letter) and not mark.clings[side])
 
     if not marks:
         return space
     spaced = [before is not None and may_be_spaced(marks[0], 0, before)]
     for left, right in pairwise(marks):
-        if space or not (left.stands_alone or right.stands_alone):
+        if space or not (left.is_single or right.is_single):
             spaced.append(may_be_spaced(left, 1, "") and may_be_spaced(right, 0, ""))
         else:  # the space between them was removed with the tags, as in 'a **b** `x`.'
-            spaced.append(left.between_words[1] and right.between_words[0])
+            spaced.append(left.spaces[1] and right.spaces[0])
     spaced.append(after is not None and may_be_spaced(marks[-1], 1, after))
     is_inside = space and before is not None and after is not None
     if is_inside and not any(spaced) and not any(mark.separates for mark in marks):
         # Words must not run together: put a space before an opening tag, or else after all tags.
-        opening = (n for n, mark in enumerate(marks) if mark.between_words == (True, False))
+        opening = (n for n, mark in enumerate(marks) if mark.spaces == (True, False))
         spaced[next(opening, len(marks))] = True
     gaps = [(space or " ") if is_spaced else "" for is_spaced in spaced]
     return gaps[0] + "".join(f"{mark.text}{gap}" for mark, gap in zip(marks, gaps[1:], strict=True))

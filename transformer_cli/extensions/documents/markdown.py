@@ -127,10 +127,8 @@ class MarkdownDocument(Document):
         # may be '1.', too.
         find = str.rfind if "\n" in content else str.find
         for number, part in enumerate(content.split("\n"), start=first):
-            raw, cursor = (
-                self.lines[number] if number < len(self.lines) else "",
-                cursors.get(number, 0),
-            )
+            raw = self.lines[number] if number < len(self.lines) else ""
+            cursor = cursors.get(number, 0)
             at, written = find(raw, part, cursor), part
             if at < 0:  # in a table, the text's bars are escaped
                 written, has_bars = part.replace("|", r"\|"), True
@@ -294,13 +292,9 @@ class _InlineTags:
             elif not kept or note.start >= kept[-1].end:  # skip notes within code or an image
                 kept.append(note)
         starts = [note.start for note in kept]
-        before = (bisect_left(starts, start) - 1 for start, _ in self._breaks)
+        ends = [0, *(note.end for note in kept)]
         # Breaks within <code> are parts of its tag.
-        breaks = [
-            one
-            for one, at in zip(self._breaks, before, strict=True)
-            if at < 0 or kept[at].end <= one[0]
-        ]
+        breaks = [one for one in self._breaks if ends[bisect_left(starts, one[0])] <= one[0]]
         return kept, breaks
 
     def _delimiters(self, tokens: Sequence[Any]) -> Iterator[_Found]:

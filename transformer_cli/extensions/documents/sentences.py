@@ -47,7 +47,7 @@ class LineTranslator:
         return (*(own for own in self.protect if own not in GROUPS), *GROUPS)
 
 
-@dataclass(frozen=True)
+@dataclass
 class JoinedTranslation:
     """A text's translation, joined from translated sentences, with word spans and alignments."""
 
@@ -133,34 +133,27 @@ def _join(
     found: Mapping[str, Translation],
     invented: Collection[Group],
 ) -> JoinedTranslation:
-    joined, end = "", 0
-    src_words: list[Span] = []
-    tgt_words: list[Span] = []
-    links: set[tuple[int, int]] = set()
     sentences = [found[join_lines(text[slice(*span)])] for span in spans]
-    doubts = tuple(filter(None, dict.fromkeys(map(doubt_of, sentences))))
+    joined = JoinedTranslation("")
+    joined.doubts = tuple(filter(None, dict.fromkeys(map(doubt_of, sentences))))
     if not all(each.text for each in sentences):
-        return JoinedTranslation("", doubts=doubts)  # half of a text would mislead
+        return joined  # half of a text would mislead
+    whole, end = "", 0
     for span, translated in zip(spans, sentences, strict=True):
-        joined += text[end : span[0]]
-        links |= {(s + len(src_words), t + len(tgt_words)) for s, t in translated.alignment}
-        src_words += [match.span() for match in _WORD.finditer(text, *span)]
+        whole += text[end : span[0]]
+        src, tgt = len(joined.src_words), len(joined.tgt_words)
+        joined.links |= {(src + one, tgt + other) for one, other in translated.alignment}
+        joined.src_words += [match.span() for match in _WORD.finditer(text, *span)]
         # Keep the number of words, because alignments count them.
         written = without_controls(translated.text)
         for _, start, end in reversed(find_verbatim(written, invented)):
             plain = _WORD.sub(lambda word: re.sub(r"\W", "", word[0]) or "-", written[start:end])
             written = written[:start] + plain + written[end:]
-        tgt_words += [
-            (len(joined) + match.start(), len(joined) + match.end())
-            for match in _WORD.finditer(written)
-        ]
-        joined, end = joined + written, span[1]
-    return JoinedTranslation(
-        joined + text[end:],
-        src_words,
-        tgt_words,
-        links,
-        sum(each.log_probability for each in sentences),
-        sum(each.tokens for each in sentences),
-        doubts,
-    )
+        at = len(whole)
+        whole += written
+        joined.tgt_words += [match.span() for match in _WORD.finditer(whole, at)]
+        end = span[1]
+    joined.text = whole + text[end:]
+    joined.log_probability = sum(each.log_probability for each in sentences)
+    joined.tokens = sum(each.tokens for each in sentences)
+    return joined

@@ -255,7 +255,7 @@ def says_translate(element: Element) -> bool | None:
 
 
 def _read_line_ends(raw: str) -> str:
-    return raw.replace("\r\n", "\n").replace("\r", "\n") if "\r" in raw else raw
+    return raw.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _unescape(raw: str) -> str:
@@ -265,8 +265,7 @@ def _unescape(raw: str) -> str:
             return _NAMED.get(name, match[0])
         return chr(int(decimal) if decimal else int(hexadecimal, 16))
 
-    raw = _read_line_ends(raw)
-    return _REFERENCE.sub(unescape, raw) if "&" in raw else raw
+    return _REFERENCE.sub(unescape, _read_line_ends(raw))
 
 
 def _parse(text: str, name: str) -> Element:

@@ -287,12 +287,6 @@ class Document:
         """Add a span whose ``shape`` must not change; ``segments`` are indices of its segments."""
         self._runs.append((start, end, shape, segments))
 
-    def trim(self, start: int, end: int) -> tuple[int, int]:
-        """Return the start and end of a span without the white space at its ends."""
-        text = self.text[start:end]
-        first = start + len(text) - len(text.lstrip())
-        return first, max(first, end - len(text) + len(text.rstrip()))
-
     def shape(self, segment: Segment) -> Hashable:
         """Return what a translation must have in common with its segment: the tags."""
         return tuple(sorted(segment.tag_texts))
@@ -347,7 +341,7 @@ class LinesDocument(Document):
     def __init__(self, source: Source) -> None:
         super().__init__(source)
         for number, (first, behind) in enumerate(pairwise(self.starts), start=1):
-            start, end = self.trim(first, behind)
+            start, end = trim(self.text, first, behind)
             if start < end:
                 self.add_span(Segment(self.text[start:end], self.place(number)), start, end)
 
@@ -364,20 +358,18 @@ def element_name(tag: str) -> str:
 def pair_tags(found: Iterable[tuple[int, int, str]]) -> tuple[Tag, ...]:
     """Return tags made from (start, end, name); unpaired or overlapping ones become single tags."""
     tags: list[Tag] = []
-    opened: list[int] = []
-    names: list[str] = []
+    opened: list[tuple[int, str]] = []  # tags' indices, and the names of their end tags
     waiting: Counter[str] = Counter()
     for number, (start, end, name) in enumerate(found):
         tags.append(Tag(start, end))
-        names.append(name)
         if name and name[0] != "/":
-            opened.append(number)
+            opened.append((number, f"/{name}"))
             waiting[f"/{name}"] += 1
-        elif name and waiting[name]:
-            place = number
-            while place == number or f"/{names[place]}" != name:
-                place = opened.pop()
-                waiting[f"/{names[place]}"] -= 1
+        elif waiting[name]:
+            closed = ""
+            while closed != name:
+                place, closed = opened.pop()
+                waiting[closed] -= 1
             tags[place] = tags[place]._replace(kind="open", key=str(place))
             tags[number] = Tag(start, end, "close", str(place))
     return tuple(tags)
@@ -427,6 +419,13 @@ def mark_accelerator(text: str, place: str, escape: Callable[[str], str] = str) 
     marked = f"{text[:at]}{tag}{start}{text[end:]}"
     segment = Segment(marked, place, (Tag(at, at + len(tag)),))
     return plain if segment.is_ambiguous else segment
+
+
+def trim(text: str, start: int = 0, end: int | None = None) -> tuple[int, int]:
+    """Return the start and end of a span of a text without the white space at its ends."""
+    part = text[start:end]
+    first = start + len(part) - len(part.lstrip())
+    return first, first + len(part.strip())
 
 
 def join_lines(text: str) -> str:

@@ -18,6 +18,7 @@ from transformer_cli.extensions.documents.document import (
     Tag,
     element_name,
     pair_tags,
+    trim,
 )
 from transformer_cli.extensions.documents.inline import (
     PlainText,
@@ -78,20 +79,16 @@ class Filled:
         if self.terms:
             first = f"; first lost: {self.lost[0]}" if self.lost else ""
             lines.append(f"{describe_kept(self.terms, len(self.lost))}{first}")
-        found: dict[str, list[str]] = {
-            "placeholders differ in": [],
-            "numbers of the source are missing in": [],
-            "doubtful": [],
+        differing = [f"{segment.place}: {one.problem}" for segment, one in pairs if one.problem]
+        doubtful = [(segment, one) for segment, one in pairs if one.doubts and not one.problem]
+        found = {
+            "placeholders differ in": differing,
+            "numbers of the source are missing in": [
+                s.place for s, one in pairs if one.loses_numbers
+            ],
+            "doubtful": [f"{segment.place}: {one.doubts[0]}" for segment, one in doubtful],
             "not filled:": self.left,
         }
-        differing, without_numbers, doubtful, _ = found.values()
-        for segment, one in pairs:
-            if one.loses_numbers:
-                without_numbers.append(segment.place)
-            if one.problem:
-                differing.append(f"{segment.place}: {one.problem}")
-            elif one.doubts:
-                doubtful.append(f"{segment.place}: {one.doubts[0]}")
         for what, places in found.items():
             if places:
                 lines.append(f"{what} {len(places):,}; first: {places[0][:_SHOWN]}")
@@ -191,45 +188,45 @@ def _recall(segment: Segment, match: Match, encoding: str, how: LineTranslator) 
         return None
     if segment.is_ambiguous or not are_tags_kept(segment, text) or not _fits(text, encoding):
         return None
-    lead = source[: len(source) - len(source.lstrip())]
-    trail = source[len(source.rstrip()) :]
-    return Filling(f"{lead}{text}{trail}", origin="memory", match=match)
+    start, end = trim(source)
+    return Filling(f"{source[:start]}{text}{source[end:]}", origin="memory", match=match)
 
 
 def _translate_cores(
     cores: Mapping[int, "_Core"], how: LineTranslator
-) -> dict[int, "JoinedTranslation"]:
+) -> dict[int, JoinedTranslation]:
     """Translate segments without their outer tags and spaces; return a dict with the same keys."""
     done: dict[int, JoinedTranslation] = {}
+    corrected = {}
     for place, core in cores.items():
-        if not (core.has_words or how.translates_numbers):
-            done[place] = JoinedTranslation(core.segment.text)
-    # A correction has its own tags.
-    tagged = {p: core.segment for p, core in cores.items() if core.segment.tags and p not in done}
-    corrected = [p for p, segment in tagged.items() if how.is_corrected(segment.text)]
-    found = translate_texts([tagged[place].text for place in corrected], how, False)
-    pairs = zip(corrected, found, strict=True)
-    done |= {place: one for place, one in pairs if are_tags_kept(tagged[place], one.text)}
-    whole = [p for p, core in cores.items() if p not in done and core.can_stay_whole(how)]
-    aligned = how.aligns_all and how.can_align
-    translated = translate_texts([cores[place].marked for place in whole], how, aligned)
-    drafts = {
-        place: replace(one, text=cores[place].unmark(one.text))
-        for place, one in zip(whole, translated, strict=True)
-    }
-    done |= {p: draft for p, draft in drafts.items() if cores[p].keeps_all(draft.text)}
+        segment = core.segment
+        if not (core.with_placeholders.has_letters or how.translates_numbers):
+            done[place] = JoinedTranslation(segment.text)
+        elif segment.tags and how.is_corrected(segment.text):
+            corrected[place] = segment.text
+    for place, one in translate_texts(corrected, how, False).items():
+        if are_tags_kept(cores[place].segment, one.text):  # a correction has its own tags
+            done[place] = one
+    rest = {place: core for place, core in cores.items() if place not in done}
+    whole = {place: core.marked for place, core in rest.items() if core.can_stay_whole(how)}
+    drafts = translate_texts(whole, how, how.aligns_all and how.can_align)
+    for place, draft in drafts.items():
+        draft.text = rest[place].unmark(draft.text)
+        if rest[place].keeps_all(draft.text):
+            done[place] = draft
     if how.can_align:
-        rest = [p for p, core in cores.items() if p not in done and core.can_be_aligned]
-        plain = [PlainText.of(cores[place].with_placeholders) for place in rest]
-        texts = [one.text for one in plain]
-        translated = translate_texts(texts, how, True, how.placeholders)
-        for place, one, joined in zip(rest, plain, translated, strict=True):
-            if not joined.text:  # tags alone would look like a translation
-                done[place] = joined
-                continue
-            placed = place_tags(one, joined.src_words, joined.text, joined.tgt_words, joined.links)
-            is_aligned = bool(cores[place].segment.tags)
-            done[place] = replace(joined, text=placed, is_aligned=is_aligned)
+        plain = {
+            place: PlainText.of(core.with_placeholders)
+            for place, core in rest.items()
+            if place not in done and core.can_be_aligned
+        }
+        texts = {place: one.text for place, one in plain.items()}
+        for place, one in translate_texts(texts, how, True, how.placeholders).items():
+            done[place] = one
+            if one.text:  # tags alone would look like a translation
+                source = plain[place]
+                one.text = place_tags(source, one.src_words, one.text, one.tgt_words, one.links)
+                one.is_aligned = bool(rest[place].segment.tags)
     return {place: done.get(place, drafts.get(place, JoinedTranslation(""))) for place in cores}
 
 
@@ -242,10 +239,9 @@ def _find_problem(core: "_Core", text: str, encoding: str, how: LineTranslator) 
     if _FORMS.search(core.segment.text):
         return "is an ICU message with forms, which are not translated"
     if not are_tags_kept(core.segment, text):
-        return "its tags would be lost" + (
-            "" if how.can_align else " because --engine ctranslate2 aligns no words"
-        )
-    if core.has_words and not text.strip():
+        why = "" if how.can_align else " because --engine ctranslate2 aligns no words"
+        return f"its tags would be lost{why}"
+    if core.with_placeholders.has_letters and not text.strip():
         return "the translation is empty"
     if not _fits(text, encoding):
         return f"its translation has characters that are not in {encoding}; convert it to UTF-8"
@@ -305,11 +301,6 @@ class _Core:
         )
         core = replace(segment, text=text[start:end], tags=moved)
         return cls(text[:start], core, text[end:], how.placeholders)
-
-    @property
-    def has_words(self) -> bool:
-        """Whether there is anything to translate."""
-        return self.with_placeholders.has_letters
 
     @property
     def is_crowded(self) -> bool:

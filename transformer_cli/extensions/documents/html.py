@@ -19,6 +19,7 @@ from transformer_cli.extensions.documents.document import (
     element_name,
     make_segment,
     read_references,
+    trim,
 )
 from transformer_cli.extensions.documents.inline import MATH
 
@@ -158,7 +159,7 @@ class HtmlDocument(Document):
 
     def _end_run(self, run: Sequence[_Piece]) -> None:
         """Add a run of text and tags as a segment if it has words."""
-        start, end = self.trim(run[0].start, run[-1].end) if run else (0, 0)
+        start, end = trim(self.text, run[0].start, run[-1].end) if run else (0, 0)
         if start == end:
             return
         pieces = [(self.text[max(start, one.start) : min(end, one.end)], one.name) for one in run]

@@ -1,13 +1,13 @@
 """Takes inline tags out of a text, and puts them back at the same words of its translation."""
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, product
 from typing import NamedTuple
 
-from transformer_cli.extensions.documents.document import Segment, Tag
+from transformer_cli.extensions.documents.document import Edit, Segment, Tag, splice
 from transformer_cli.extensions.verbatim.characters import MARKS, is_of_word
 
 Span = tuple[int, int]  # of a word in a text, or of words in a list of words
@@ -317,19 +317,17 @@ def _marks(items: Sequence[_Item], room: Span) -> Iterator[tuple[int, _Mark]]:
 
 
 def _write(text: str, pieces: Sequence[Span], marks: Iterator[tuple[int, _Mark]]) -> str:
-    at: dict[int, list[_Mark]] = {}
+    at = defaultdict[int, list[_Mark]](list)
     for gap, mark in marks:
-        at.setdefault(gap, []).append(mark)
-    written = []
+        at[gap].append(mark)
+    edits = []
     ends = [0, *(end for _, end in pieces)]
     starts = [*(start for start, _ in pieces), len(text)]
     for gap, (end, start) in enumerate(zip(ends, starts, strict=True)):
-        if gap:
-            written.append(text[slice(*pieces[gap - 1])])
         before = text[end - 1 : end] if gap else None
         after = text[start : start + 1] if gap < len(pieces) else None
-        written.append(_write_gap(before, text[end:start], after, at.get(gap, [])))
-    return "".join(written)
+        edits.append(Edit(end, start, _write_gap(before, text[end:start], after, at[gap])))
+    return splice(text, edits)
 
 
 def _write_gap(before: str | None, space: str, after: str | None, marks: Sequence[_Mark]) -> str:

@@ -17,6 +17,7 @@ from transformer_cli.extensions.documents.document import (
     element_name,
     make_segment,
     read_references,
+    trim,
 )
 from transformer_cli.extensions.documents.inline import MATH, find_closing
 from transformer_cli.extensions.verbatim.characters import is_of_word
@@ -144,9 +145,8 @@ class MarkdownDocument(Document):
         edges = [box.end() if box else 0, *(e for each in breaks for e in each), len(content)]
         tag_starts, line, counted = [tag.start for tag in found], first + 1, 0
         for start, end in zip(edges[::2], edges[1::2], strict=True):
-            text = content[start:end]
-            start, text = start + len(text) - len(text.lstrip()), text.strip()
-            last, pieces, place = start + len(text), list[tuple[str, str | None]](), start
+            start, last = trim(content, start, end)
+            pieces, place = list[tuple[str, str | None]](), start
             for tag in found[bisect_left(tag_starts, start) : bisect_left(tag_starts, last)]:
                 if tag.end <= last:
                     pieces.append((content[place : tag.start], None))

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from transformer_cli.base.packages import import_extra
 from transformer_cli.config.languages import base_language
-from transformer_cli.extensions.documents.document import Match, join_lines, without_controls
+from transformer_cli.extensions.documents.document import Match, join_lines, trim, without_controls
 from transformer_cli.extensions.documents.inline import Span
 from transformer_cli.extensions.revision.doubts import doubt_of
 from transformer_cli.extensions.verbatim.verbatim_parts import GROUPS, Group, find_verbatim
@@ -74,10 +74,9 @@ def cut_sentences(text: str, language: str) -> list[Span]:
     spans, start = [], 0
     for end in [*(match.start() for match in _HARD_BREAK.finditer(text)), len(text)]:
         for first, last in _cut_line(text[start:end], language):
-            part = text[start + first : start + last]
-            first += start + len(part) - len(part.lstrip())
-            if part := part.strip():
-                spans.append((first, first + len(part)))
+            span = trim(text, start + first, start + last)
+            if span[0] < span[1]:
+                spans.append(span)
         start = end
     return spans
 
@@ -105,26 +104,23 @@ def _cut_line(line: str, language: str) -> Iterator[Span]:
 
 
 def translate_texts(
-    texts: Sequence[str],
+    texts: Mapping[int, str],
     how: LineTranslator,
     aligned: bool,
     invented: Collection[Group] = (),
-) -> list[JoinedTranslation]:
-    """Translate each text sentence by sentence; keep the white space between sentences.
+) -> dict[int, JoinedTranslation]:
+    """Translate each text sentence by sentence; return the translations with the same keys.
 
-    The texts have no placeholders of the kinds ``invented``; any in translations become words.
+    The white space between sentences stays. The texts have no placeholders of the kinds
+    ``invented``; any in translations become words.
     """
-    cut = [
-        [(0, len(text))] if how.is_corrected(text) else cut_sentences(text, how.src_lang)
-        for text in texts
-    ]
-    lines = {
-        join_lines(text[slice(*span)]): None
-        for text, spans in zip(texts, cut, strict=True)
-        for span in spans
+    cut = {
+        key: [(0, len(text))] if how.is_corrected(text) else cut_sentences(text, how.src_lang)
+        for key, text in texts.items()
     }
+    lines = {join_lines(texts[key][slice(*span)]): None for key in cut for span in cut[key]}
     found = dict(zip(lines, how.translate(list(lines), aligned), strict=True))
-    return [_join(text, spans, found, invented) for text, spans in zip(texts, cut, strict=True)]
+    return {key: _join(text, cut[key], found, invented) for key, text in texts.items()}
 
 
 def _join(

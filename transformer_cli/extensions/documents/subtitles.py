@@ -15,6 +15,7 @@ from transformer_cli.extensions.documents.document import (
     join_lines,
     make_segment,
     read_references,
+    trim,
 )
 
 _TIMES = re.compile(r"\s*[\d:.,]+\s*-->\s*[\d:.,]+")
@@ -27,16 +28,15 @@ _LONGEST = 42  # characters per line, the limit of broadcasters and Netflix
 class SrtDocument(Document):
     """An SRT file, whose cues may contain empty lines."""
 
-    has_references = False
     ends_at_empty_lines = False
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)
-        lines: list[tuple[int, int]] = []
+        lines: list[int] = []
         is_cue = False
-        for number, (line, start) in enumerate(zip(self.lines, self.starts, strict=False), start=1):
+        for number, line in enumerate(self.lines):
             if _TIMES.match(line):  # a number, but no empty line, may come before it
-                has_number = lines and self.text[lines[-1][1] : start].strip().isdigit()
+                has_number = lines and self.lines[lines[-1]].strip().isdigit()
                 self._add_cue(lines[:-1] if has_number else lines)
                 is_cue, lines = True, []
             elif not line.strip():  # a line of spaces splits a cue's text, but does not end the cue
@@ -44,31 +44,26 @@ class SrtDocument(Document):
                 is_empty = not line.strip("\r\n")
                 is_cue, lines = is_cue and not (is_empty and self.ends_at_empty_lines), []
             elif is_cue:
-                lines.append((number, start))
+                lines.append(number)
         self._add_cue(lines)
         is_vtt = self.text.startswith("WEBVTT")
         if self.text.strip() and "-->" not in self.text and not is_vtt:
             raise InputError(f"{self.name}: no subtitles: it has no line of times with '-->'")
 
-    def _add_cue(self, lines: Sequence[tuple[int, int]]) -> None:
-        """Add a cue's text, with one segment per speaker; ``lines`` are pairs (number, offset)."""
+    def _add_cue(self, lines: Sequence[int]) -> None:
+        """Add a cue's text, with one segment per speaker; ``lines`` are indices of its lines."""
         if not lines:
             return
-        speakers = [_SPEAKER.match(self.text, start) for _, start in lines]
+        speakers = [_SPEAKER.match(self.text, self.starts[line]) for line in lines]
         firsts = [place for place, speaker in enumerate(speakers) if speaker or not place]
         for place, following in zip(firsts, [*firsts[1:], len(lines)], strict=True):
-            (number, start), speaker = lines[place], speakers[place]
-            behind = self.starts[lines[following - 1][0]]
-            start, end = self.trim(speaker.end() if speaker else start, behind)
-            self.add_span(self._segment(number, self.text[start:end]), start, end)
-
-    def _segment(self, line: int, raw: str) -> Segment:
-        parts = _TAG.split(join_lines(raw))
-        names = (element_name(part) if number % 2 else None for number, part in enumerate(parts))
-        return make_segment(zip(parts, names, strict=True), self.place(line), self._read)
-
-    def _read(self, raw: str) -> str:
-        return read_references(raw) if self.has_references else raw
+            first, speaker = lines[place], speakers[place]
+            behind = self.starts[lines[following - 1] + 1]
+            start, end = trim(self.text, speaker.end() if speaker else self.starts[first], behind)
+            parts = _TAG.split(join_lines(self.text[start:end]))
+            pieces = ((part, element_name(part) if n % 2 else None) for n, part in enumerate(parts))
+            read = read_references if self.has_references else str
+            self.add_span(make_segment(pieces, self.place(first + 1), read), start, end)
 
     def written(self, segment: Segment, text: str) -> str:
         """Return a cue's text; break long text into lines of similar length."""

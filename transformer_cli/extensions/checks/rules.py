@@ -280,6 +280,14 @@ class _LanguageCheck:
         return bool(own * MIN_LIKELIHOOD_RATIO < probability)
 
 
+def detect_language(text: str) -> list[tuple[str, float]]:
+    """Return the languages that a text may be in, likeliest first, with their probabilities."""
+    import_extra("py3langid", "clean", "detecting a language")
+    codes = {label: code for code, labels in _LIKE.items() for label in labels.split()}
+    ranked = _load_identifier().rank(without_verbatim(text))
+    return [(codes.get(label, label), float(share)) for label, share in ranked]
+
+
 # --- all rules ------------------------------------------------------------------------------------
 
 

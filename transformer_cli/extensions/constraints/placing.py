@@ -11,17 +11,11 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from transformer_cli.base.packages import lazy_imports
 from transformer_cli.config.languages import has_spaces
 from transformer_cli.extensions.constraints.terms import Term, split_words
 from transformer_cli.extensions.verbatim.verbatim_parts import find_verbatim
 from transformer_cli.inference.engine import Hypothesis
 from transformer_cli.inference.translation import EncodedLine, Reviser, Translation
-from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID
-
-with lazy_imports():
-    from transformer_cli.inference import search
-    from transformer_cli.model import linear
 
 if TYPE_CHECKING:
     from transformer_cli.extensions.constraints.reserved import ReservedTokenizers
@@ -161,26 +155,6 @@ def score_targets(
     if engine.name != "torch":
         scores: list[float] = engine.score(sources, targets, batch_tokens)
         return scores
-    import numpy as np
-    import torch
+    from transformer_cli.extensions.constraints.torch_scores import score_tokens  # imports torch
 
-    scores = [0.0] * len(targets)
-    lengths = np.array([max(map(len, pair)) + 1 for pair in zip(sources, targets, strict=True)])
-    order = np.argsort(-lengths, kind="stable")
-
-    def score_rows(batch: np.ndarray) -> None:
-        src = search.pad([sources[index] for index in batch], PAD_ID).to(engine.device)
-        tgt = search.pad([[BOS_ID, *targets[index], EOS_ID] for index in batch], PAD_ID)
-        tgt = tgt.to(engine.device)
-        logits = engine.model.logits(engine.model.hidden_states(src, tgt[:, :-1]))
-        of_tokens = logits.log_softmax(dim=-1, dtype=torch.float32)
-        of_targets = of_tokens.gather(2, tgt[:, 1:, None])[..., 0]
-        totals = of_targets.masked_fill(tgt[:, 1:] == PAD_ID, 0.0).sum(dim=1)
-        for index, total in zip(batch, totals.tolist(), strict=True):
-            scores[index] = total
-
-    packed = linear.pack_weights(engine.model)
-    with torch.inference_mode(), linear.autocast(engine.device, engine.precision), packed:
-        for batch in search.cut_longest_first(order, lengths, batch_tokens):
-            search.split_when_out_of_memory(score_rows, batch)
-    return scores
+    return [math.fsum(of) for of in score_tokens(engine, sources, targets, batch_tokens)]

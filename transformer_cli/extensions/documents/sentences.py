@@ -120,15 +120,16 @@ def translate_texts(
     }
     lines = {join_lines(texts[key][slice(*span)]): None for key in cut for span in cut[key]}
     found = dict(zip(lines, how.translate(list(lines), aligned), strict=True))
-    return {key: _join(text, cut[key], found, invented) for key, text in texts.items()}
+    return {key: join_sentences(text, cut[key], found, invented) for key, text in texts.items()}
 
 
-def _join(
+def join_sentences(
     text: str,
     spans: Sequence[Span],
     found: Mapping[str, Translation],
-    invented: Collection[Group],
+    invented: Collection[Group] = (),
 ) -> JoinedTranslation:
+    """Join the translations of a text's sentences, given their spans; see ``translate_texts``."""
     sentences = [found[join_lines(text[slice(*span)])] for span in spans]
     joined = JoinedTranslation("")
     joined.doubts = tuple(filter(None, dict.fromkeys(map(doubt_of, sentences))))

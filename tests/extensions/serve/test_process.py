@@ -1,0 +1,153 @@
+"""A server under load, with slow senders, and when it is stopped."""
+
+import json
+import signal
+import socket
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+
+import pytest
+import uvicorn
+from cli.process import run
+
+from extensions.serve.conftest import Open, Process
+from extensions.serve.test_server import TEXT
+from transformer_cli.extensions.serve import guard
+
+
+def _post(port: int, body: dict[str, object], path: str = "/translate") -> int:
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{port}{path}",
+        json.dumps(TEXT | body).encode(),
+        {"Content-Type": "application/json"},
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            json.load(answer)
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+@contextmanager
+def _running(app: Callable[..., object]) -> Iterator[int]:
+    """Run an app as ``serve`` does, in a thread; yield its port."""
+    listening = socket.create_server(("127.0.0.1", 0), backlog=1024)
+    config = uvicorn.Config(app, http=guard.ImpatientProtocol, log_level="error", ws="none")  # type: ignore[arg-type]
+    server = uvicorn.Server(config)
+    thread = Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread.start()
+    yield listening.getsockname()[1]
+    server.should_exit = True
+    thread.join()
+
+
+def test_many_clients_at_once_get_an_answer_or_are_told_to_wait(serve: Open) -> None:
+    with _running(serve(queue=16).app) as port, ThreadPoolExecutor(100) as pool:
+        statuses = Counter(pool.map(lambda number: _post(port, {"q": f"1 {number}"}), range(300)))
+    assert statuses.keys() <= {200, 503}
+    assert statuses[200] > 0
+
+
+def test_slow_senders_are_dropped(serve: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "SECONDS_TO_SEND", 0.2)
+    head = (
+        b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        b"Content-Length: 100\r\n\r\n{"
+    )
+    with _running(serve().app) as port:
+        for sent, answered in ((b"", b""), (head[:30], b""), (head, b"HTTP/1.1 408")):
+            with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+                connection.sendall(sent)
+                received = b""
+                while got := connection.recv(1 << 16):
+                    received += got
+                assert received.startswith(answered)
+                assert bool(received) == bool(answered)
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+            connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200")
+            time.sleep(0.1)
+            connection.sendall(b"GET /health HTTP/1.1\r\nHost: loc")  # the second request is slow
+            while connection.recv(1 << 16):
+                pass
+        assert _post(port, {"q": "1"}) == 200
+
+
+def test_a_request_that_takes_too_long_is_refused(serve: Open) -> None:
+    client = serve(timeout=0.05)
+    answer = client.post("/translate", json=TEXT | {"q": [f"1 2 3 4 5 {n}" for n in range(600)]})
+    assert answer.status_code == 503
+    assert answer.headers["retry-after"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stopped_server_answers_what_it_accepted(served: Process, number: int) -> None:
+    lines = [f"1 2 3 4 5 6 {n}" for n in range(500)]
+    with ThreadPoolExecutor() as pool:
+        answer = pool.submit(_post, served.port, {"q": lines})
+        time.sleep(0.3)
+        code, log = served.end(number)
+        assert answer.result() == 200
+    assert code == 128 + number
+    assert "Traceback" not in log
+    assert lines[5] not in log
+
+
+def test_a_second_server_of_a_run_is_refused(served: Process, own_run: Path) -> None:
+    refused = run("serve", own_run, "--port", "0")
+    assert refused.code == 1
+    assert "in use by process" in refused.err
+    other = run("serve", own_run, "--port", str(served.port))
+    assert other.code == 2
+    assert "choose another --port" in other.err
+
+
+def test_kill_9_loses_no_correction(own_run: Path) -> None:
+    kept: list[int] = []
+    for start in (0, 1_000):
+        server = Process(own_run)
+
+        def send(start: int, server: Process = server) -> None:
+            for number in range(start, start + 1_000):
+                body: dict[str, object] = {"q": f"1 {number}", "s": f"x{number}"}
+                if _post(server.port, body, "/suggest") == 200:
+                    kept.append(number)
+
+        with ThreadPoolExecutor() as pool:
+            sent = pool.submit(send, start)
+            before = len(kept)
+            while len(kept) < before + 5:
+                time.sleep(0.01)
+            assert server.end(signal.SIGKILL)[0] == -signal.SIGKILL
+            assert sent.exception() is not None  # the connection was lost
+    text = (own_run / "served/suggestions.tmx").read_text()
+    assert kept
+    for number in kept:
+        assert text.count(f"<seg>x{number}</seg>") == 1
+
+
+def test_takeover_under_load_loses_no_request(serve: Open, own_run: Path) -> None:
+    client = serve()
+    (one,) = client.app.app.app.state.served.values()  # type: ignore[attr-defined]
+    other = own_run.with_name("other")
+    other.symlink_to(own_run)
+
+    def post(number: int) -> tuple[int, str]:
+        answer = client.post("/translate", json=TEXT | {"q": [f"1 {number}", "2 3"]})
+        return answer.status_code, answer.json()["model"]
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = [pool.submit(post, number) for number in range(100)]
+        one.take_over(other)
+        answers += [pool.submit(post, number) for number in range(100)]
+    statuses, models = zip(*(each.result() for each in answers), strict=True)
+    assert set(statuses) == {200}
+    assert set(models) <= {"run", "other"}
+    assert models[-1] == "other"

@@ -1,0 +1,8 @@
+"""The features that this extension adds, as plain data."""
+
+api = 1
+needs = ("alignments", "checks", "constraints", "corpora", "documents", "growing", "revision")
+provides = {
+    "command": {"serve": {"load": "command:serve"}},
+    "run file": {"served": {}},
+}

@@ -6,6 +6,7 @@ import sys
 import time
 from itertools import count
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -67,7 +68,7 @@ def test_a_file_that_was_cut_off_anywhere_is_mended(tmp_path: Path) -> None:
     before = path.stat().st_size
     corrections.add("d", "e", "f", "ann")
     data = path.read_bytes()
-    for size in range(len(data)):
+    for size in range(data.index(b"<tu "), len(data)):
         path.write_bytes(data[:size])
         mended = _open(path)
         assert list(mended.chosen) in (["a", "d"], ["a"], [])
@@ -78,10 +79,22 @@ def test_a_file_that_was_cut_off_anywhere_is_mended(tmp_path: Path) -> None:
         ElementTree.parse(path)
 
 
-def test_a_damaged_file_is_an_error_of_one_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "text",
+    ["", "<tmx>", "<tmx><body><tu>\n</body>\n</tmx>\n", "<!DOCTYPE a>\n</body>\n</tmx>\n"],
+)
+def test_a_damaged_file_is_an_error_of_one_line(text: str, tmp_path: Path) -> None:
     path = tmp_path / "suggestions.tmx"
-    path.write_text("<tmx><body><tu>\n</body>\n</tmx>\n")
+    path.write_text(text)
     with pytest.raises(RunError, match="mend it or move it away"):
+        _open(path)
+
+
+def test_a_file_that_is_a_link_is_not_written(tmp_path: Path) -> None:
+    other, path = tmp_path / "other", tmp_path / "suggestions.tmx"
+    _open(other).close()
+    path.symlink_to(other)
+    with pytest.raises(RunError):
         _open(path)
 
 
@@ -97,7 +110,7 @@ def _keep_correcting(path: Path, answers: Path) -> None:
 @pytest.mark.parametrize("kills", [10, pytest.param(200, marks=pytest.mark.long)])
 def test_kills_lose_nothing_that_was_acknowledged(kills: int, tmp_path: Path) -> None:
     path, answers = tmp_path / "suggestions.tmx", tmp_path / "answers"
-    forks = multiprocessing.get_context("forkserver" if sys.platform != "win32" else "spawn")
+    forks: Any = multiprocessing.get_context("forkserver" if sys.platform != "win32" else "spawn")
     for number in range(1, kills + 1):
         writer = forks.Process(target=_keep_correcting, args=(path, answers))
         writer.start()

@@ -39,7 +39,7 @@ def _post(port: int, body: dict[str, object], path: str = "/translate") -> int:
 def _running(app: Callable[..., object]) -> Iterator[int]:
     """Run an app as ``serve`` does, in a thread; yield its port."""
     listening = socket.create_server(("127.0.0.1", 0), backlog=1024)
-    config = uvicorn.Config(app, http=guard.ImpatientProtocol, log_level="error", ws="none")  # type: ignore[arg-type]
+    config = uvicorn.Config(app, http=guard.ImpatientProtocol, log_level="error", ws="none")
     server = uvicorn.Server(config)
     thread = Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
-from typing import BinaryIO
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape, quoteattr
 
 from transformer_cli.base.errors import RunError
 from transformer_cli.base.files import read_small
+from transformer_cli.base.locations import open_regular
+from transformer_cli.base.text_files import write_text
 from transformer_cli.extensions.growing.memory import fold
 
 _MOST_BYTES = 1 << 28  # of the file
@@ -22,7 +23,7 @@ _HEADER = """<?xml version="1.0" encoding="UTF-8"?>
 o-tmf="transformer-cli" adminlang="en" srclang="{}" datatype="plaintext"/>
 <body>
 """
-_UNIT_END, _FOOTER = b"</tu>\n", b"</body>\n</tmx>\n"
+_BODY, _UNIT_END, _FOOTER = b"<body>\n", b"</tu>\n", b"</body>\n</tmx>\n"
 _UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")  # for XML
 _LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 
@@ -47,11 +48,16 @@ class Corrections:
         self._given: dict[str, dict[str, str]] = {}  # by source, then by sender
         self._lock = Lock()
         try:
-            self._file: BinaryIO = path.open("r+b" if path.exists() else "x+b")
-            self._end = self._mend(read_small(path, _MOST_BYTES))
+            if not path.exists():
+                write_text(path, _HEADER.format(languages[0]) + _FOOTER.decode())
+            self._file = open_regular(path, "r+b")
+            data = read_small(path, _MOST_BYTES)
+            if b"<!" in data:
+                raise ValueError("it declares entities or has comments")
+            self._end = self._mend(data)
             for sender, src, tgt in self._read():
                 self._choose(sender, src, tgt)
-        except (OSError, ElementTree.ParseError) as error:
+        except (OSError, ValueError, ElementTree.ParseError) as error:
             raise RunError(f"{path}: cannot be used: {error}; mend it or move it away") from error
 
     def add(self, src: str, tgt: str, previous: str, sender: str) -> None:
@@ -92,14 +98,11 @@ class Corrections:
 
     def _mend(self, data: bytes) -> int:
         """Write what the file lacks at its end; return where the footer starts."""
-        if data.endswith(_FOOTER):
-            return len(data) - len(_FOOTER)
-        if end := data.rfind(_UNIT_END) + 1:
-            end += len(_UNIT_END) - 1
+        if not data.endswith(_FOOTER):
+            end = max(data.rfind(mark) + len(mark) for mark in (_UNIT_END, _BODY) if mark in data)
             self._write(end, b"")
-        else:
-            self._write(0, _HEADER.format(self._languages[0]).encode())
-        return self._end
+            return end
+        return len(data) - len(_FOOTER)
 
     def _write(self, place: int, data: bytes) -> None:
         self._file.seek(place)

@@ -20,7 +20,7 @@ from transformer_cli.extensions.growing.memory import write_memory
 from transformer_cli.extensions.serve.corrections import Corrections
 from transformer_cli.runs.directory import is_run
 
-_LOWEST = psutil.BELOW_NORMAL_PRIORITY_CLASS if sys.platform == "win32" else 19
+_LOWEST = 64 if sys.platform == "win32" else 19  # IDLE_PRIORITY_CLASS
 
 
 @dataclass

@@ -11,6 +11,7 @@ import uvicorn
 from starlette.middleware.cors import CORSMiddleware
 
 from transformer_cli.base.errors import UsageError
+from transformer_cli.base.files import check_no_links
 from transformer_cli.base.messages import log
 from transformer_cli.cli.declaring import build_options
 from transformer_cli.cli.display import say
@@ -101,6 +102,7 @@ def _open_run(run: Path, given: Any) -> Iterator[Served]:
         log(f"{run}: cannot be written, so it takes no corrections")
         yield Served(languages, translating, None)
         return
+    check_no_links(run, ["served"])
     place = run / "served"
     with lock_directory(place):
         corrections = Corrections(place / "suggestions.tmx", (data.src_lang, data.tgt_lang))

@@ -63,9 +63,8 @@ class Model:
     @cached_property
     def detailed(self) -> TextTranslator[Any]:
         """A translator that can align words and score alternatives, if the model supports it."""
-        if self.plain.engine.name == "torch" or self.options.precision == "int8":
-            return self.plain
-        if RunDirectory(self.options.run).only_engine:
+        is_fixed = self.plain.engine.name == "torch" or self.options.precision == "int8"
+        if is_fixed or RunDirectory(self.options.run).only_engine:
             return self.plain
         return self._load(replace(self.options, engine="torch"))
 

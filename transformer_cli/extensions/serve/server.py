@@ -31,7 +31,7 @@ from transformer_cli.extensions.serve import messages
 from transformer_cli.extensions.serve.guard import find_key, refuse
 from transformer_cli.extensions.serve.learning import Learner
 from transformer_cli.extensions.serve.served_model import Kind, Model, ModelQueue
-from transformer_cli.extensions.serve.texts import TextRequest, translate_document
+from transformer_cli.extensions.serve.texts import translate_document, translate_texts
 
 Body = TypeVar("Body", bound=messages.AnyRequest)
 Handler = Callable[[Request], Awaitable[Response]]
@@ -137,8 +137,8 @@ class Server:
             done = [await translate_document(served.queue, form, "q", x.encode()) for x in texts]
             answers: list[dict[str, Any]] = [{"translatedText": one.decode()} for one in done]
         else:
-            wanted = TextRequest(texts, given.alternatives, given.details)
-            answers, model = await wanted.translate(served.queue)
+            kind = Kind(given.alternatives + 1 if given.alternatives else None, given.details)
+            answers, model = await translate_texts(served.queue, texts, kind)
         for text, answer in zip(texts, answers, strict=True):
             answer |= detected
             if self.logs_texts:
@@ -197,7 +197,7 @@ class Server:
             raise HTTPException(403, "this server takes no corrections")
         if not given.q.strip() or not given.s.strip():
             raise HTTPException(400, "q and s: neither may be empty")
-        (before,), _ = await TextRequest([given.q]).translate(served.queue)
+        (before,), _ = await translate_texts(served.queue, [given.q], Kind())
         add = learner.corrections.add
         await asyncio.to_thread(add, given.q, given.s, before["translatedText"], sender)
         if learner.is_due:

@@ -1,7 +1,6 @@
 """Translates the texts and documents of requests."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -19,65 +18,52 @@ from transformer_cli.extensions.serve.served_model import Kind, Line, Model, Mod
 from transformer_cli.inference.translator import Watcher
 
 
-@dataclass(frozen=True)
-class TextRequest:
-    """Texts to translate, sentence by sentence, and what to say about them.
+async def translate_texts(
+    queue: ModelQueue, texts: Sequence[str], kind: Kind
+) -> tuple[list[dict[str, Any]], Model]:
+    """Translate texts of any number of sentences and lines.
 
-    Attributes:
-        texts: they may have several sentences and lines.
-        alternatives: how many other translations to return.
-        details: whether to return words, their alignment, and which are doubtful.
+    Return an answer in the form of LibreTranslate for each text, and the model that made it.
     """
+    language, known = queue.model.plain.config.data.src_lang, queue.model.corrections
+    cut = [
+        [(0, len(text))] if fold(text) in known else cut_sentences(text, language) for text in texts
+    ]
+    pairs = [*zip(texts, cut, strict=True)]
+    lines = [*dict.fromkeys(join_lines(text[slice(*at)]) for text, spans in pairs for at in spans)]
+    done, model = await queue.translate(lines, kind)
+    found = dict(zip(lines, done, strict=True))
+    return [_answer(text, spans, found, kind) for text, spans in pairs], model
 
-    texts: Sequence[str]
-    alternatives: int = 0
-    details: bool = False
 
-    async def translate(self, queue: ModelQueue) -> tuple[list[dict[str, Any]], Model]:
-        """Return an answer for each text, and the model that translated them."""
-        data = queue.model.plain.config.data
-        known = queue.model.corrections
-        cut = [
-            [(0, len(text))] if fold(text) in known else cut_sentences(text, data.src_lang)
-            for text in self.texts
-        ]
-        pairs = [*zip(self.texts, cut, strict=True)]
-        lines = [
-            *dict.fromkeys(join_lines(text[slice(*at)]) for text, spans in pairs for at in spans)
-        ]
-        kind = Kind(self.alternatives + 1 if self.alternatives else None, self.details)
-        done, model = await queue.translate(lines, kind)
-        found = dict(zip(lines, done, strict=True))
-        return [self._answer(text, spans, found) for text, spans in pairs], model
+def _answer(text: str, spans: Sequence[Span], found: dict[str, Line], kind: Kind) -> dict[str, Any]:
+    def join(rank: int) -> JoinedTranslation:
+        ranked = {
+            line: (one.translations[rank:] or one.translations[-1:])[0]
+            for line, one in found.items()
+        }
+        return join_sentences(text, spans, ranked)
 
-    def _answer(self, text: str, spans: Sequence[Span], found: dict[str, Line]) -> dict[str, Any]:
-        def join(rank: int) -> JoinedTranslation:
-            ranked = {
-                line: one.translations[min(rank, len(one.translations) - 1)]
-                for line, one in found.items()
-            }
-            return join_sentences(text, spans, ranked)
-
-        best = join(0)
-        answer: dict[str, Any] = {"translatedText": best.text}
-        if self.alternatives:
-            others = [join(rank).text for rank in range(1, self.alternatives + 1)]
-            answer["alternatives"] = [one for one in dict.fromkeys(others) if one != best.text]
-        if self.details:
-            doubtful: list[int] = []
-            count = 0
-            for at in spans:
-                line = found[join_lines(text[slice(*at)])]
-                doubtful += [count + word for word in line.doubtful]
-                count += len(line.translations[0].text.split())
-            answer["details"] = {
-                "source": best.src_words,
-                "target": best.tgt_words,
-                "links": sorted(best.links),
-                "doubtful": doubtful,
-                "doubts": best.doubts,
-            }
-        return answer
+    best = join(0)
+    answer: dict[str, Any] = {"translatedText": best.text}
+    if kind.n_best:
+        others = dict.fromkeys(join(rank).text for rank in range(1, kind.n_best))
+        answer["alternatives"] = [one for one in others if one != best.text]
+    if kind.detailed:
+        doubtful: list[int] = []
+        count = 0
+        for at in spans:
+            line = found[join_lines(text[slice(*at)])]
+            doubtful += [count + word for word in line.doubtful]
+            count += len(line.translations[0].text.split())
+        answer["details"] = {
+            "source": best.src_words,
+            "target": best.tgt_words,
+            "links": sorted(best.links),
+            "doubtful": doubtful,
+            "doubts": best.doubts,
+        }
+    return answer
 
 
 async def translate_document(queue: ModelQueue, form: Entry, name: str, data: bytes) -> bytes:

@@ -42,6 +42,28 @@ def check_expressible(entry: registry.Entry, config: Config, tokenizers: Tokeniz
         entry.load("check")(config, tokenizers)
 
 
+def check_tokenizers(
+    name: str, reader: str, is_supported: bool, config: Config, tokenizers: Tokenizers
+) -> None:
+    """Raise UsageError if a reader of SentencePiece models does not support the tokenizers.
+
+    ``is_supported`` says whether it supports the kind of tokenizer.
+    """
+    obstacles = {
+        **{
+            f"{setting}: {reader} has no reserved tokens; {advice}": True
+            for setting, advice in tokenizers.reserved.values()
+        },
+        f"tokenizer.kind: {config.tokenizer.kind}: {reader} supports only SentencePiece; "
+        "train with sentencepiece": not is_supported,
+        f"tokenizer.lowercase: true: {reader} does not lowercase; train with "
+        "false": config.tokenizer.lowercase,
+    }
+    for obstacle, is_there in obstacles.items():
+        if is_there:
+            raise UsageError(f"--format {name}: {obstacle}")
+
+
 # --- for several writers --------------------------------------------------------------------------
 
 

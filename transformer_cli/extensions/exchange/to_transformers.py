@@ -9,7 +9,7 @@ from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.config.schema import Config
 from transformer_cli.extensions.exchange.card import write_card
 from transformer_cli.extensions.exchange.form import NOT_SHARED, PENALTY_SLOPE
-from transformer_cli.extensions.exchange.formats import write_json
+from transformer_cli.extensions.exchange.formats import check_tokenizers, write_json
 from transformer_cli.extensions.exchange.weights import to_transformers
 from transformer_cli.model.transformer import sinusoids, weights_of
 from transformer_cli.runs.directory import RunDirectory
@@ -79,15 +79,9 @@ def write_transformers(run: RunDirectory, trained: TrainedModel, directory: Path
 def check_transformers(config: Config, tokenizers: Tokenizers) -> None:
     """Raise UsageError if transformers does not support the tokenizers or the embeddings."""
     model, sides = config.model, (tokenizers.src, tokenizers.tgt)
+    is_supported = all(side.sentencepiece_model is not None for side in sides)
+    check_tokenizers("transformers", "MarianTokenizer", is_supported, config, tokenizers)
     obstacles = {
-        **{
-            f"{setting}: MarianTokenizer has no reserved tokens; {advice}": True
-            for setting, advice in tokenizers.reserved.values()
-        },
-        f"tokenizer.kind: {config.tokenizer.kind}: MarianTokenizer supports only SentencePiece; "
-        "train with sentencepiece": any(side.sentencepiece_model is None for side in sides),
-        "tokenizer.lowercase: true: MarianTokenizer does not lowercase; train with "
-        "false": config.tokenizer.lowercase,
         f"tokenizer: its SentencePiece model has a piece spelled like one of {SPECIALS}; train "
         "with another model": any(len(_vocabulary(side)) < side.size for side in sides),
         f"model.tying: {model.tying}: Pegasus, the model with norm: pre, ties all embeddings; "

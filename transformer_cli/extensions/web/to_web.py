@@ -8,6 +8,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.files import sha256
 from transformer_cli.base.text_files import write_text
@@ -15,29 +17,23 @@ from transformer_cli.config.schema import Config
 from transformer_cli.extensions.exchange.card import write_card
 from transformer_cli.extensions.exchange.formats import check_tokenizers, write_json
 from transformer_cli.extensions.exchange.to_onnx import DECODER, DESCRIPTION, ENCODER, write_onnx
-from transformer_cli.extensions.web.quantizing import quantize
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel
 from transformer_cli.text.protocol import Tokenizers
 
-WEIGHTS, LIST = "weights.bin", "web.json"
 PAGES = [Path(str(files(f"transformer_cli.extensions.{one}"))) / "page" for one in ("serve", "web")]
-RUNTIME = "onnxruntime-web@1.30.0"
-# The bytes and the SHA-384 of its files.
-_RUNTIME_FILES = """\
-50126 SfFfy/pvthiOsgaw3KX0bV5TfQ6Iq+oY9KutMe4SxIuHH4cl+DCSD4rTsYOoG1tJ ort.wasm.min.mjs
-24381 XcXA/MtAf0WpB8e023xQH9CM7RIjiugakT7x99DIwpFf7k56BIFFcAPerIF7FDad ort-wasm-simd-threaded.mjs
-14239897 vjBJ1z7qrhkTyYsNqKeF6c7N+nOJSU94czEo+tvZcu8G75JparGq9kB+kTnEUNVM ort-wasm-simd-threaded.wasm
-"""
+_WEIGHTS = "weights.bin"
+_RUNTIME = "onnxruntime-web@1.30.0"
 _INSTALLED = Path("node_modules/onnxruntime-web/dist")
-_CDN = f"https://cdn.jsdelivr.net/npm/{RUNTIME}/dist/"
-_CHARSET = '<meta charset="utf-8">\n'
+_CDN = f"https://cdn.jsdelivr.net/npm/{_RUNTIME}/dist"
+_CHARSET = '<meta charset="utf-8">'
 _POLICY = (
-    "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' "
-    "data:; connect-src 'self' https://cdn.jsdelivr.net; worker-src 'self'; manifest-src 'self'"
+    '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; script-src '
+    "'self' 'wasm-unsafe-eval'; style-src 'self'; connect-src 'self' https://cdn.jsdelivr.net; "
+    "img-src 'self' data:; worker-src 'self'; manifest-src 'self'\">"
 )
 _USE = """\
-Any web server can offer this directory; it needs no program. To try it on your machine:
+Copy this directory to a web server, which needs no program for it. To try it on your machine:
 
     python -m http.server -d {name}
 
@@ -55,36 +51,70 @@ def write_web(run: RunDirectory, trained: TrainedModel, directory: Path) -> None
     """Write the page, the model, its tokenizers and a model card into an empty directory."""
     loaded = _copy_runtime(directory)
     write_onnx(run, trained, directory)
-    quantize([directory / DECODER, directory / ENCODER], directory / WEIGHTS)
     about = json.loads((directory / DESCRIPTION).read_text(encoding="utf-8"))
-    about["weights"] = {WEIGHTS: {}}
-    for name, facts in (about["graphs"] | about["weights"]).items():
-        facts["sha256"] = sha256(directory / name)
+    stored = bytearray()
+    for name in (DECODER, ENCODER):
+        quantize(directory / name, stored)
+        about["graphs"][name]["sha256"] = sha256(directory / name)
+    (directory / _WEIGHTS).write_bytes(stored)
+    about["weights"] = {_WEIGHTS: {"sha256": sha256(directory / _WEIGHTS)}}
     write_json(directory / DESCRIPTION, about)
     models = sorted((directory / run.tokenizer.name).glob("*.model"))
-    parts = [directory / name for name in (ENCODER, DECODER, WEIGHTS, DESCRIPTION)]
-    for path in [*parts, *map(_write_tokenizer, models)]:
+    parts = (directory / name for name in (ENCODER, DECODER, _WEIGHTS, DESCRIPTION))
+    for path in (*parts, *map(_write_tokenizer, models)):
         loaded |= _entry(path, directory)
     for page in PAGES:  # the second has another backend.js
         shutil.copytree(page, directory, dirs_exist_ok=True)
     html = (directory / "index.html").read_text(encoding="utf-8")
-    policy = f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
-    write_text(directory / "index.html", html.replace(_CHARSET, _CHARSET + policy))
+    write_text(directory / "index.html", html.replace(_CHARSET, f"{_CHARSET}\n{_POLICY}"))
     shown = sorted({path.name for page in PAGES for path in page.iterdir()})
-    write_json(directory / LIST, {"page": ["./", LIST, *shown], "files": loaded})
+    write_json(directory / "web.json", {"page": ["./", "web.json", *shown], "files": loaded})
     write_card(run, trained, directory, "transformer-cli", _USE)
 
 
+def quantize(graph: Path, stored: bytearray) -> None:
+    """Move the matrices of an ONNX graph, as int8, to ``stored``, unless it has the same already.
+
+    ONNX Runtime restores them as float32 when it loads the graph. As it then computes in float32,
+    its results are nearly the same on every machine and in every browser.
+    """
+    from onnx import TensorProto, external_data_helper, helper, load, numpy_helper
+
+    model, restoring = load(graph), []
+    factors = {each for node in model.graph.node if node.op_type == "MatMul" for each in node.input}
+    for tensor in [each for each in model.graph.initializer if len(each.dims) == 2]:
+        name, matrix = tensor.name, numpy_helper.to_array(tensor)
+        # Each column of a factor has its own scale, and so has each row of an embedding.
+        greatest = np.abs(matrix).max(axis=0 if name in factors else 1, keepdims=True)
+        scale = np.maximum(greatest, 1e-30) / 127
+        rounded = np.rint(matrix / scale).astype(np.int8)
+        data = rounded.tobytes()
+        if (offset := stored.find(data)) < 0:
+            offset = len(stored)
+            stored += data
+        tensor.CopyFrom(numpy_helper.from_array(rounded, f"{name}_int8"))
+        external_data_helper.set_external_data(tensor, _WEIGHTS, offset, len(data))
+        tensor.ClearField("raw_data")
+        model.graph.initializer.append(numpy_helper.from_array(scale, f"{name}_scale"))
+        restoring += [
+            helper.make_node("Cast", [tensor.name], [f"{name}_float"], to=TensorProto.FLOAT),
+            helper.make_node("Mul", [f"{name}_float", f"{name}_scale"], [name]),
+        ]
+    for node in reversed(restoring):
+        model.graph.node.insert(0, node)
+    graph.write_bytes(model.SerializeToString())
+
+
 def _copy_runtime(directory: Path) -> dict[str, Any]:
-    """Return the entries of ONNX Runtime; copy its files if npm has installed them."""
-    entries: dict[str, Any] = {}
-    for size, digest, name in map(str.split, _RUNTIME_FILES.splitlines()):
-        integrity = f"sha384-{digest}"
-        entries[name] = {"url": _CDN + name, "size": int(size), "integrity": integrity}
-        if _INSTALLED.is_dir():
+    """Return the entries of ONNX Runtime's files; copy those that npm has installed."""
+    entries: dict[str, Any] = json.loads((Path(__file__).parent / "runtime.json").read_text(encoding="utf-8"))
+    for name, entry in list(entries.items()):
+        entry["url"] = f"{_CDN}/{name}"
+        if (_INSTALLED / name).is_file():
             copy = Path(shutil.copy(_INSTALLED / name, directory))
-            if b64encode(sha384(copy.read_bytes()).digest()).decode() != digest:
-                raise UsageError(f"{_INSTALLED}: {name} differs; npm install {RUNTIME}")
+            digest = b64encode(sha384(copy.read_bytes()).digest()).decode()
+            if entry["integrity"] != f"sha384-{digest}":
+                raise UsageError(f"{_INSTALLED / name}: another version; npm install {_RUNTIME}")
             entries |= _entry(copy, directory)
     return entries
 
@@ -100,11 +130,10 @@ def _write_tokenizer(path: Path) -> Path:
     from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
     model = ModelProto.FromString(path.read_bytes())
-    replacements = b64encode(model.normalizer_spec.precompiled_charsmap).decode()
     content = {
         "type": model.trainer_spec.model_type,
         "pieces": [[each.piece, each.score, each.type] for each in model.pieces],
-        "replacements": replacements,
+        "replacements": b64encode(model.normalizer_spec.precompiled_charsmap).decode(),
     }
     write_text(path.with_suffix(".json"), json.dumps(content, ensure_ascii=False))
     return path.with_suffix(".json")

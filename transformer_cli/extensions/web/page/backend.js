@@ -20,8 +20,7 @@ navigator.serviceWorker?.register("service-worker.js").catch(() => {});
 
 function ask(name, argument) {
   return new Promise((resolve, reject) => {
-    const id = waiting.push({ resolve, reject }) - 1;
-    worker.postMessage({ id, name, argument });
+    worker.postMessage({ id: waiting.push({ resolve, reject }) - 1, name, argument });
   });
 }
 
@@ -31,6 +30,4 @@ export function settings({ onProgress = report } = {}) {
   return ask("settings");
 }
 
-export function translate({ text, alternatives }) {
-  return ask("translate", { text, alternatives });
-}
+export const translate = (request) => ask("translate", request);

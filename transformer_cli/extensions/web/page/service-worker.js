@@ -2,8 +2,7 @@
 
 const directory = new URL("./", location).href;
 
-addEventListener("install", (event) => event.waitUntil(store().then(() => skipWaiting())));
-addEventListener("activate", (event) => event.waitUntil(clients.claim()));
+addEventListener("install", (event) => event.waitUntil(store()));
 addEventListener("fetch", (event) => {
   const { method, mode, url } = event.request;
   const isPage = url.startsWith(directory) && (mode === "navigate" || !url.includes("?"));

@@ -2,7 +2,6 @@
 
 import { Tokenizer, Translator } from "./translating.js";
 
-const LONGEST_TEXT = 5000; // characters
 let translator = null;
 let last = Promise.resolve();
 
@@ -21,11 +20,10 @@ onmessage = ({ data: { id, name, argument } }) => {
 
 function settings() {
   const { src_lang, tgt_lang } = translator.about;
-  const [code, target] = [src_lang, tgt_lang].map((each) => each.replaceAll("_", "-"));
+  const [source, target] = [src_lang, tgt_lang].map((code) => code.replaceAll("_", "-"));
   const names = new Intl.DisplayNames(["en"], { type: "language" });
-  const source = { code, name: names.of(code), targets: [target] };
-  const languages = [source, { code: target, name: names.of(target), targets: [] }];
-  return { languages, charLimit: LONGEST_TEXT };
+  const describe = (code, targets) => ({ code, name: names.of(code), targets });
+  return { languages: [describe(source, [target]), describe(target, [])], charLimit: 5000 };
 }
 
 async function open() {
@@ -42,25 +40,19 @@ async function open() {
   ort.env.wasm.wasmPaths = { mjs: script("ort-wasm-simd-threaded.mjs") };
   ort.env.wasm.wasmBinary = bytes["ort-wasm-simd-threaded.wasm"];
   const externalData = [{ path: "weights.bin", data: bytes["weights.bin"] }];
-  const [encoder, decoder] = [
-    await ort.InferenceSession.create(bytes["encoder.onnx"], { externalData }),
-    await ort.InferenceSession.create(bytes["decoder_step.onnx"], { externalData }),
-  ];
+  const session = (name) => ort.InferenceSession.create(bytes[name], { externalData });
   const json = (name) => JSON.parse(new TextDecoder().decode(bytes[name]));
-  const joint = "tokenizer/joint.json" in bytes && json("tokenizer/joint.json");
-  const [source, target] = ["src", "tgt"].map(
-    (side) => new Tokenizer(joint || json(`tokenizer/${side}.json`)),
-  );
-  const about = json("onnx.json");
-  return new Translator({ ort, about, encoder, decoder, source, target });
+  const names = Object.keys(files).filter((name) => name.startsWith("tokenizer/")); // one or two
+  const [source, target = source] = names.map((name) => new Tokenizer(json(name)));
+  const [encoder, decoder] = [await session("encoder.onnx"), await session("decoder_step.onnx")];
+  return new Translator({ ort, about: json("onnx.json"), encoder, decoder, source, target });
 }
 
 async function download(url, options) {
-  const name = url.replace(/\?.*/, "");
   const response = await fetch(url, options).catch(() => null);
   if (response?.ok) return response;
   const problem = response ? `the server answers ${response.status}` : "check the connection";
-  throw new Error(`Cannot load ${name}: ${problem}. Then load this page again.`);
+  throw new Error(`Cannot load ${url.replace(/\?.*/, "")}: ${problem}. Then load this page again.`);
 }
 
 // Returns the bytes of a file from the cache or the network. Its address contains its version.
@@ -69,16 +61,13 @@ async function read({ url, integrity }, progress) {
   const cache = await globalThis.caches?.open(new URL("./", location).href);
   const stored = await cache?.match(url);
   const response = stored ?? (await download(url, { integrity }));
-  const counting = new TransformStream({
-    transform(part, output) {
-      progress(part.length);
-      output.enqueue(part);
-    },
-  });
-  const bytes = await new Response(response.body.pipeThrough(counting)).arrayBuffer();
-  if (!stored) {
-    await cache?.delete(url, { ignoreSearch: true }); // an earlier version
-    await cache?.put(url, new Response(bytes));
-  }
+  const transform = (part, output) => {
+    progress(part.length);
+    output.enqueue(part);
+  };
+  const counted = response.body.pipeThrough(new TransformStream({ transform }));
+  const bytes = await new Response(counted).arrayBuffer();
+  if (!stored) await cache?.delete(url, { ignoreSearch: true }); // an earlier version
+  if (!stored) await cache?.put(url, new Response(bytes));
   return new Uint8Array(bytes);
 }

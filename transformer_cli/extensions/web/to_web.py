@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from transformer_cli.base.errors import UsageError
-from transformer_cli.base.files import sha256
+from transformer_cli.base.files import read_json, read_small, sha256
 from transformer_cli.base.text_files import write_text
 from transformer_cli.config.schema import Config
 from transformer_cli.extensions.exchange.card import write_card
@@ -25,8 +25,6 @@ PAGES = [Path(str(files(f"transformer_cli.extensions.{one}"))) / "page" for one 
 _WEIGHTS = "weights.bin"
 _RUNTIME = "onnxruntime-web@1.30.0"
 _INSTALLED = Path("node_modules/onnxruntime-web/dist")
-_CDN = f"https://cdn.jsdelivr.net/npm/{_RUNTIME}/dist"
-_CHARSET = '<meta charset="utf-8">'
 _POLICY = (
     '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; script-src '
     "'self' 'wasm-unsafe-eval'; style-src 'self'; connect-src 'self' https://cdn.jsdelivr.net; "
@@ -51,7 +49,7 @@ def write_web(run: RunDirectory, trained: TrainedModel, directory: Path) -> None
     """Write the page, the model, its tokenizers and a model card into an empty directory."""
     loaded = _copy_runtime(directory)
     write_onnx(run, trained, directory)
-    about = json.loads((directory / DESCRIPTION).read_text(encoding="utf-8"))
+    about = read_json(directory / DESCRIPTION)
     stored = bytearray()
     for name in (DECODER, ENCODER):
         quantize(directory / name, stored)
@@ -65,8 +63,8 @@ def write_web(run: RunDirectory, trained: TrainedModel, directory: Path) -> None
         loaded |= _entry(path, directory)
     for page in PAGES:  # the second has another backend.js
         shutil.copytree(page, directory, dirs_exist_ok=True)
-    html = (directory / "index.html").read_text(encoding="utf-8")
-    write_text(directory / "index.html", html.replace(_CHARSET, f"{_CHARSET}\n{_POLICY}"))
+    html = read_small(directory / "index.html").decode()
+    write_text(directory / "index.html", html.replace("<title>", f"{_POLICY}\n<title>"))
     shown = sorted({path.name for page in PAGES for path in page.iterdir()})
     write_json(directory / "web.json", {"page": ["./", "web.json", *shown], "files": loaded})
     write_card(run, trained, directory, "transformer-cli", _USE)
@@ -107,12 +105,12 @@ def quantize(graph: Path, stored: bytearray) -> None:
 
 def _copy_runtime(directory: Path) -> dict[str, Any]:
     """Return the entries of ONNX Runtime's files; copy those that npm has installed."""
-    entries: dict[str, Any] = json.loads((Path(__file__).parent / "runtime.json").read_text(encoding="utf-8"))
+    entries: dict[str, Any] = read_json(Path(__file__).with_name("runtime.json"))
     for name, entry in list(entries.items()):
-        entry["url"] = f"{_CDN}/{name}"
+        entry["url"] = f"https://cdn.jsdelivr.net/npm/{_RUNTIME}/dist/{name}"
         if (_INSTALLED / name).is_file():
             copy = Path(shutil.copy(_INSTALLED / name, directory))
-            digest = b64encode(sha384(copy.read_bytes()).digest()).decode()
+            digest = b64encode(sha384(read_small(copy)).digest()).decode()
             if entry["integrity"] != f"sha384-{digest}":
                 raise UsageError(f"{_INSTALLED / name}: another version; npm install {_RUNTIME}")
             entries |= _entry(copy, directory)
@@ -129,7 +127,7 @@ def _write_tokenizer(path: Path) -> Path:
     """Write what the page needs of a SentencePiece model; return the file."""
     from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
-    model = ModelProto.FromString(path.read_bytes())
+    model = ModelProto.FromString(read_small(path))
     content = {
         "type": model.trainer_spec.model_type,
         "pieces": [[each.piece, each.score, each.type] for each in model.pieces],

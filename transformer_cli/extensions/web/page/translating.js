@@ -1,8 +1,6 @@
 // Translates text with SentencePiece models and ONNX graphs: in worker.js, and in Node for tests.
 
 const [UNK, BPE, NORMAL, BYTE] = [0, 2, 1, 6]; // an id, a type of models, and types of pieces
-const UNKNOWN_PENALTY = 10; // SentencePiece subtracts it from the lowest score
-const BEAM_FOR_ALTERNATIVES = 4;
 const utf8 = new TextEncoder();
 const strict = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 const lenient = new TextDecoder("utf-8", { ignoreBOM: true });
@@ -17,7 +15,7 @@ export class Tokenizer {
     this.ids = new Map(this.pieces.map((piece, id) => [piece, id]));
     this.scores = new Map(texts);
     this.longest = Math.max(...texts.map(([text]) => text.length));
-    this.unknownScore = Math.fround(Math.min(...this.scores.values()) - UNKNOWN_PENALTY);
+    this.unknownScore = Math.fround(Math.min(...this.scores.values()) - 10); // as in SentencePiece
     // The size of a trie, the trie (a double array of Darts-clone), and texts that end with zeros.
     const bytes = Uint8Array.from(atob(replacements), (sign) => sign.charCodeAt(0));
     const end = 4 + (new Uint32Array(bytes.buffer.slice(0, 4))[0] ?? 0);
@@ -42,8 +40,7 @@ export class Tokenizer {
   }
 
   normalize(text) {
-    let normalized = "▁";
-    let isAfterSpace = true;
+    let [normalized, isAfterSpace] = ["▁", true];
     for (let bytes = utf8.encode(text); bytes.length; ) {
       let [length, part] = this.#replace(bytes);
       bytes = bytes.subarray(length);
@@ -136,21 +133,21 @@ export class Translator {
 
   // Returns the ids of each hypothesis, best first. It does the same as inference/search.py.
   async search(ids, beamSize) {
-    const { search, longest } = this.about;
+    const { about: { search, longest }, ort: { Tensor } } = this;
     const most = Math.floor(ids.length * search.max_length_ratio) + search.max_length_extra;
     const size = search.no_repeat_ngram_size ?? Infinity;
     const isFree = ids.some((id, at) => findRepeats(ids.slice(0, at), size).includes(id));
     const isEnded = (one) => one.written.at(-1) === search.ends_with;
     // Wu et al. 2016, equation 14; the length counts EOS, but not BOS.
     const score = ({ written, total }) => total / ((4 + written.length) / 6) ** search.length_penalty;
-    const { Tensor } = this.ort;
     const integers = (values, shape) => new Tensor("int64", BigInt64Array.from(values, BigInt), shape);
-    const src = integers([...ids, search.source_ends_with], [1, ids.length + 1]);
-    const { src_mask, ...kept } = await this.encoder.run({ src }); // all hypotheses share it
+    const input = { src: integers([...ids, search.source_ends_with], [1, ids.length + 1]) };
+    const { src_mask, ...kept } = await this.encoder.run(input); // all hypotheses share it
     let live = [{ written: [search.starts_with], total: 0, parent: 0 }];
     let past = this.#past(kept, "memory", [0], 0);
     const ended = [];
-    for (let length = 1; length <= Math.min(most, longest.tgt) && ended.length < beamSize; length++) {
+    const limit = Math.min(most, longest.tgt);
+    for (let length = 1; length <= limit && live.length && ended.length < beamSize; length++) {
       const tokens = integers(live.map((one) => one.written.at(-1)), [live.length, 1]);
       const { logits, ...present } = await this.decoder.run({ tokens, src_mask, ...kept, ...past });
       const candidates = live.flatMap(({ written, total }, parent) => {
@@ -201,7 +198,7 @@ export class Translator {
 
   // Translates each sentence of a text, and keeps the white space and the lines between them.
   async translate({ text, alternatives = 0 }) {
-    const beamSize = Math.max(this.about.search.beam_size, alternatives ? BEAM_FOR_ALTERNATIVES : 1);
+    const beamSize = Math.max(this.about.search.beam_size, alternatives ? 4 : 1);
     const parts = []; // translations of each part of the text
     for (const { segment } of text.split(/(\n)/).flatMap((line) => [...this.segmenter.segment(line)])) {
       const [, before, words, after] = segment.match(/^(\s*)(.*?)(\s*)$/su);

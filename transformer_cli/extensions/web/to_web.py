@@ -59,7 +59,7 @@ def write_web(run: RunDirectory, trained: TrainedModel, directory: Path) -> None
     write_json(directory / DESCRIPTION, about)
     models = sorted((directory / run.tokenizer.name).glob("*.model"))
     parts = (directory / name for name in (ENCODER, DECODER, _WEIGHTS, DESCRIPTION))
-    for path in (*parts, *map(_write_tokenizer, models)):
+    for path in (*parts, *map(write_tokenizer, models)):
         loaded |= _entry(path, directory)
     for page in PAGES:  # the second has another backend.js
         shutil.copytree(page, directory, dirs_exist_ok=True)
@@ -123,7 +123,7 @@ def _entry(path: Path, directory: Path) -> dict[str, Any]:
     return {name: {"url": f"{name}?{sha256(path)[:16]}", "size": path.stat().st_size}}
 
 
-def _write_tokenizer(path: Path) -> Path:
+def write_tokenizer(path: Path) -> Path:
     """Write what the page needs of a SentencePiece model; return the file."""
     from sentencepiece.sentencepiece_model_pb2 import ModelProto
 

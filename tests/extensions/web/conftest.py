@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from cli.process import run
 
-from extensions.web.exporting import CONFIG, export, has_runtime
+from extensions.web.exporting import export, has_runtime, write_small
 
 # It needs the extension with the page, which may be deleted.
 if importlib.util.find_spec("transformer_cli.extensions.serve") is None:
@@ -23,8 +23,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The run of a model that has seen a few captions."""
     directory = tmp_path_factory.mktemp("trained")
-    (directory / "small.yaml").write_text(CONFIG)
-    finished = run("train", directory / "small.yaml", cwd=directory)
+    finished = run("train", write_small(directory), cwd=directory)
     assert finished.code == 0, finished.err
     return directory / "runs" / "small"
 

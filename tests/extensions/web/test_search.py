@@ -1,25 +1,56 @@
 """The page's modules write the same as NumPy and ONNX Runtime do with the same graphs."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from extensions.web.exporting import ROOT, in_node
 from extensions.web.reference import Reference
 
-LINES = (ROOT / "data" / "toy" / "test.de").read_text(encoding="utf-8").splitlines()[:30]
+LINES = (ROOT / "data" / "toy" / "test.de").read_text(encoding="utf-8").splitlines()
+LONG = pytest.mark.long
 pytestmark = pytest.mark.runtime
 
 
-@pytest.mark.parametrize("alternatives", [0, 3])
+@pytest.mark.parametrize(
+    ("alternatives", "lines", "search"),
+    [
+        (0, 15, {}),
+        (3, 15, {}),
+        pytest.param(3, 200, {}, marks=LONG),
+        pytest.param(0, 50, {"beam_size": 2, "length_penalty": 2.0}, marks=LONG),
+        pytest.param(3, 50, {"max_length_ratio": 0.2, "max_length_extra": 2}, marks=LONG),
+        pytest.param(0, 50, {"no_repeat_ngram_size": 4, "never_written": [0, 1, 2, 3]}, marks=LONG),
+    ],
+)
 def test_translations_are_those_of_onnx_runtime(
-    exported: Path, tmp_path: Path, alternatives: int
+    exported: Path, tmp_path: Path, alternatives: int, lines: int, search: dict[str, Any]
 ) -> None:
-    found = in_node(tmp_path, directory=str(exported), texts=LINES, alternatives=alternatives)
-    reference = Reference(exported)
-    for line, answer in zip(LINES, found, strict=True):
-        first, *others = reference.translate(line, 4 if alternatives else 1)
+    given = {"directory": str(exported), "texts": LINES[:lines], "search": search}
+    found = in_node(tmp_path, alternatives=alternatives, **given)
+    reference = Reference(exported, **search)
+    beam_size = max(reference.about["search"]["beam_size"], 4 if alternatives else 1)
+    for line, answer in zip(LINES, found, strict=False):
+        first, *others = reference.translate(line, beam_size)
         distinct = dict.fromkeys(others[:alternatives])
         assert answer["translatedText"] == first
         assert answer["alternatives"] == [each for each in distinct if each != first]
-    assert len({answer["translatedText"] for answer in found}) > 10
+    assert len({answer["translatedText"] for answer in found}) > lines / 4
+
+
+@LONG
+def test_sentences_and_white_space_are_kept(exported: Path, tmp_path: Path) -> None:
+    first, second = LINES[:2]
+    texts = [first, second, f"{first} {second}\n\n\t{second}  \n42 %", "", " 1\n"]
+    found = in_node(tmp_path, directory=str(exported), texts=texts, alternatives=0, search={})
+    one, two, *others = (answer["translatedText"] for answer in found)
+    assert others == [f"{one} {two}\n\n\t{two}  \n42 %", "", " 1\n"]
+
+
+@LONG
+def test_a_long_sentence_is_split(exported: Path, tmp_path: Path) -> None:
+    text = "a " * 1500
+    search = {"max_length_ratio": 0.01, "max_length_extra": 3}
+    given = {"directory": str(exported), "texts": [text], "search": search}
+    assert in_node(tmp_path, alternatives=0, **given)[0]["translatedText"]

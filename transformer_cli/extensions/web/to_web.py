@@ -4,6 +4,7 @@ import json
 import shutil
 from base64 import b64encode
 from hashlib import sha384
+from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -125,9 +126,8 @@ def _entry(path: Path, directory: Path) -> dict[str, Any]:
 
 def write_tokenizer(path: Path) -> Path:
     """Write what the page needs of a SentencePiece model; return the file."""
-    from sentencepiece.sentencepiece_model_pb2 import ModelProto
-
-    model = ModelProto.FromString(read_small(path))
+    protocol = import_module("sentencepiece.sentencepiece_model_pb2")  # without types
+    model = protocol.ModelProto.FromString(read_small(path))
     content = {
         "type": model.trainer_spec.model_type,
         "pieces": [[each.piece, each.score, each.type] for each in model.pieces],

@@ -5,7 +5,6 @@ import shutil
 from base64 import b64encode
 from hashlib import sha384
 from importlib import import_module
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from transformer_cli.base.errors import UsageError
 from transformer_cli.base.files import read_json, read_small, sha256
 from transformer_cli.base.text_files import write_text
 from transformer_cli.config.schema import Config
+from transformer_cli.extensions import serve, web
 from transformer_cli.extensions.exchange.card import write_card
 from transformer_cli.extensions.exchange.formats import check_tokenizers, write_json
 from transformer_cli.extensions.exchange.to_onnx import DECODER, DESCRIPTION, ENCODER, write_onnx
@@ -22,7 +22,7 @@ from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel
 from transformer_cli.text.protocol import Tokenizers
 
-PAGES = [Path(str(files(f"transformer_cli.extensions.{one}"))) / "page" for one in ("serve", "web")]
+PAGES = [Path(extension.__path__[0]) / "page" for extension in (serve, web)]
 _WEIGHTS = "weights.bin"
 _RUNTIME = "onnxruntime-web@1.30.0"
 _INSTALLED = Path("node_modules/onnxruntime-web/dist")
@@ -32,9 +32,9 @@ _POLICY = (
     "img-src 'self' data:; worker-src 'self'; manifest-src 'self'\">"
 )
 _USE = """\
-Copy this directory to a web server, which needs no program for it. To try it on your machine:
+Copy this directory to a web server, which needs no program for it. To try it, run this here:
 
-    python -m http.server -d {name}
+    python -m http.server
 
 Then open http://localhost:8000. The browser translates, so the text stays on the user's machine.
 """

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+import transformer_cli.extensions.serve as serve
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.files import read_json, read_small, sha256
 from transformer_cli.base.text_files import write_text
 from transformer_cli.config.schema import Config
-from transformer_cli.extensions import serve, web
 from transformer_cli.extensions.exchange.card import write_card
 from transformer_cli.extensions.exchange.formats import check_tokenizers, write_json
 from transformer_cli.extensions.exchange.to_onnx import DECODER, DESCRIPTION, ENCODER, write_onnx
@@ -22,7 +22,7 @@ from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel
 from transformer_cli.text.protocol import Tokenizers
 
-PAGES = [Path(extension.__path__[0]) / "page" for extension in (serve, web)]
+PAGES = Path(serve.__path__[0], "page"), Path(__file__).with_name("page")
 _WEIGHTS = "weights.bin"
 _RUNTIME = "onnxruntime-web@1.30.0"
 _INSTALLED = Path("node_modules/onnxruntime-web/dist")

@@ -4,11 +4,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cli.process import run
 
-from extensions.web.exporting import ROOT, in_node
+from extensions.web.exporting import ROOT, export, in_node, write_small
 from extensions.web.reference import Reference
 
 LINES = (ROOT / "data" / "toy" / "test.de").read_text(encoding="utf-8").splitlines()
+OTHER_TOKENIZER = "model_type: unigram, normalization: nmt_nfkc, joint: false, vocab_size: 400"
+OTHER_MODEL = (
+    "d_model: 32, norm: post, activation: swiglu, tying: none, positions: learned, "
+    "max_positions: 300"
+)
 LONG = pytest.mark.long
 pytestmark = pytest.mark.runtime
 
@@ -54,3 +60,18 @@ def test_a_long_sentence_is_split(exported: Path, tmp_path: Path) -> None:
     search = {"max_length_ratio": 0.01, "max_length_extra": 3}
     given = {"directory": str(exported), "texts": [text], "search": search}
     assert in_node(tmp_path, alternatives=0, **given)[0]["translatedText"]
+
+
+@LONG
+def test_other_forms_of_models_translate_alike(tmp_path: Path) -> None:
+    config = write_small(tmp_path)
+    text = config.read_text(encoding="utf-8")
+    text = text.replace("model_type: bpe, vocab_size: 500", OTHER_TOKENIZER)
+    config.write_text(text.replace("d_model: 32", OTHER_MODEL), encoding="utf-8")
+    assert run("train", config, cwd=tmp_path).code == 0
+    exported = export(tmp_path / "runs" / "small", tmp_path)
+    found = in_node(tmp_path, directory=str(exported), texts=LINES[:30], alternatives=3, search={})
+    reference = Reference(exported)
+    expected = [reference.translate(line, 4)[0] for line in LINES[:30]]
+    assert [answer["translatedText"] for answer in found] == expected
+    assert (exported / "tokenizer" / "tgt.json").exists()

@@ -33,6 +33,7 @@ class Load:
     lines: int = 0
 
     def percentile(self, share: float) -> float:
+        """Return the time within which a share of the answers came, in seconds."""
         return float(np.percentile(self.seconds, share)) if self.seconds else float("nan")
 
     def __str__(self) -> str:
@@ -134,9 +135,8 @@ def main() -> None:
             rate = load.lines / (time.perf_counter() - start)
             used = (sum(server.cpu_times()[:2]) - used) / (time.perf_counter() - start)
             grown = (server.memory_info().rss - before) / 1e6
-            print(
-                f"{clients} clients: {rate:.0f} lines/s ({rate / alone:.2f}); {load}; {used:.2f} cores; {grown:+.1f} MB"
-            )
+            print(f"{clients} clients: {rate:.0f} lines/s ({rate / alone:.2f}); {load}")
+            print(f"  {used:.2f} cores, {grown:+.1f} MB")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The features that this extension adds, as plain data."""
 
 api = 1
-needs = ("alignments", "checks", "constraints", "corpora", "documents", "growing", "revision")
+needs = ("alignments", "checks", "constraints", "documents", "growing")
 provides = {
     "command": {"serve": {"load": "command:serve"}},
     "run file": {"served": {}},

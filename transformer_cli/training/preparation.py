@@ -156,10 +156,9 @@ def _open_trial(request: TrainRequest) -> Iterator[RunDirectory]:
 
 def prepare_text(data: DataConfig, run: RunDirectory, executor: Executor | None = None) -> None:
     """Write the run's own copy of the text, if the data kind needs one; the run must be locked."""
-    is_begun = run.has_checkpoints
     clear = partial(run.remove_data, run.corpus)
     try:
-        open_kind(data).prepare(Preparation(run.corpus, is_begun, clear, log, executor))
+        open_kind(data).prepare(Preparation(run.corpus, run.has_checkpoints, clear, log, executor))
     except OSError as error:
         raise RunError(f"{run.corpus}: cannot be written: {error.strerror or error}") from error
 
@@ -187,11 +186,11 @@ def check_texts(request: TrainRequest, run: RunDirectory, executor: Executor) ->
     """
     data, place = request.config.data, run.text_place
     is_begun = not request.overwrite and run.has_checkpoints
-    about = {"extras": request.extras, "is_begun": is_begun}
     text = open_training_text(data, place)
     entries = registry.entries("text_check").values()
     checks: list[ExperimentCheck] = [
-        entry.load()(data, place, text.parts, **about) for entry in entries
+        entry.load()(data, place, text.parts, extras=request.extras, is_begun=is_begun)
+        for entry in entries
     ]
     try:
         for check in checks:
@@ -229,58 +228,52 @@ def prepare_data(
     """Learn or copy the run's tokenizers and encode its text; reuse what the run already has."""
     tokenizers = _prepare_tokenizers(config, run, texts.train)
     try:
-        _encode(texts.train, run, tokenizers, executor or SerialExecutor())
-        return _open(config, run, texts, tokenizers)
+        store = _encode(texts.train, run, tokenizers, executor or SerialExecutor())
+        return _join(config, run, texts, tokenizers, store)
     except OSError as error:
-        reason = error.strerror or error
-        raise RunError(f"{run.encoded}: cannot be written: {reason}") from error
+        raise RunError(f"{run.encoded}: cannot be written: {error.strerror or error}") from error
 
 
 def _encode(
     text: StreamedText, run: RunDirectory, tokenizers: Tokenizers, executor: Executor
-) -> None:
-    """Encode the training text, unless the run has its token ids."""
+) -> EncodedStore:
+    """Encode the training text, unless the run has its token ids; return them."""
     expected = (text.stats.text_sha256, tokenizer.fingerprint(run.tokenizer))
     if (store := open_store(run.encoded, *expected)) is not None:
         store_artifact(run.encoded).update(store.record, stats=text.stats)
-        return
+        return store
     run.remove_data(run.encoded)
     load: Load = partial(load_once, run.tokenizer.absolute(), expected[1])
     if len(text) < MIN_PAIRS_FOR_WORKERS:
         executor, load = SerialExecutor(), lambda: tokenizers
-    write_store(run.encoded, text, load, expected[1], executor)
+    return write_store(run.encoded, text, load, expected[1], executor)
 
 
 def open_prepared_data(config: Config, run: RunDirectory) -> PreparedData:
     """Open a run's prepared data without a lock, without writing, and without reading it all."""
-    place, stats = run.text_place, read_stats(run.encoded)
-    if stats is None or not run.tokenizer.is_dir():
-        raise _no_data(run)
+    place, stats, store = run.text_place, read_stats(run.encoded), None
+    if stats is not None and run.tokenizer.is_dir():
+        # A store belongs to tokenizers that were learned from its text.
+        store = open_store(run.encoded, stats.text_sha256, tokenizer.fingerprint(run.tokenizer))
+    if stats is None or store is None:
+        raise RunError(
+            f"{run.encoded}: missing, or does not belong to {run.tokenizer}; make both with "
+            "transformer-cli vocab CONFIG"
+        )
     train = StreamedText(open_training_text(config.data, place), stats)
     tokenizers = tokenizer.load_tokenizers(run.tokenizer)
-    return _open(config, run, read_val(config.data, train, place), tokenizers)
+    return _join(config, run, read_val(config.data, train, place), tokenizers, store)
 
 
-def _open(config: Config, run: RunDirectory, texts: Texts, tokenizers: Tokenizers) -> PreparedData:
-    """Open the encoded training text, choose pairs to train on, and encode the validation split."""
-    place, stats = run.text_place, texts.train.stats
-    if tokenizer.load_manifest(run.tokenizer).learned_from != stats.text_sha256:
-        raise _no_data(run)
-    store = open_store(run.encoded, stats.text_sha256, tokenizer.fingerprint(run.tokenizer))
-    if store is None:
-        raise _no_data(run)
-    mixing = [entry.load() for entry in find_mixing(config.data)]
-    mixed = (mix(config, place, stats, tokenizers, store) for mix in mixing)
+def _join(
+    config: Config, run: RunDirectory, texts: Texts, tokenizers: Tokenizers, store: EncodedStore
+) -> PreparedData:
+    """Choose pairs to train on, and encode the validation split."""
+    given = (config, run.text_place, texts.train.stats, tokenizers, store)
+    mixed = (entry.load()(*given) for entry in find_mixing(config.data))
     pairs = next(filter(None, mixed), None) or ShardedStore(store, config.training.max_length)
     val = encode_pairs(texts.val.pairs(), tokenizers)
     return PreparedData(texts, tokenizers, store, pairs, val)
-
-
-def _no_data(run: RunDirectory) -> RunError:
-    return RunError(
-        f"{run.encoded}: missing, or does not belong to {run.tokenizer}; make both with "
-        "transformer-cli vocab CONFIG"
-    )
 
 
 def _prepare_tokenizers(config: Config, run: RunDirectory, text: StreamedText) -> Tokenizers:

@@ -130,10 +130,9 @@ class Optimizer:
         norm = nn.utils.get_total_norm(gradients)
         # This is the only place in a step where the CPU waits for a GPU.
         loss, nll_loss, norm_read = torch.stack((*losses, norm)).tolist()
-        is_finite, loss_of_all = math.isfinite(loss) and math.isfinite(norm_read), loss
-        if self._ranks.size > 1:
-            not_finite, loss_of_all = self._ranks.sum([not is_finite, loss])
-            is_finite = not not_finite
+        is_finite_here = math.isfinite(loss) and math.isfinite(norm_read)
+        not_finite, loss_of_all = self._ranks.sum([not is_finite_here, loss])
+        is_finite = not not_finite
         if is_finite:
             if self._config.clip_norm is not None:
                 nn.utils.clip_grads_with_norm_(self._weights, self._config.clip_norm, norm)

@@ -192,7 +192,7 @@ class Session:
             result.ends_epoch if validate_every is None else self._is_due(validate_every)
         )
         saving = validating or result.stop or self._is_due(self.config.training.save_every)
-        if (recording or saving) and self._ranks.size > 1:
+        if recording or saving:
             # The main process keeps the sums of all ranks, and the others start from zero.
             sums = self._ranks.sum(self.trainer.window)
             self.trainer.window = sums if self._ranks.is_main else [0.0] * len(sums)

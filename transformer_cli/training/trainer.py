@@ -122,8 +122,7 @@ class Trainer:
             own = range(first + self.ranks.rank, last + 1, self.ranks.size)
             batches = list(islice(self._batches, len(own)))
             tgt_tokens = sum(batch.tgt_tokens for batch in batches)
-            counts: list[float] = [tgt_tokens, should_stop()]
-            tokens_of_all, stop = self.ranks.sum(counts) if self.ranks.size > 1 else counts
+            tokens_of_all, stop = self.ranks.sum([tgt_tokens, should_stop()])
             self.step += 1
             self.batch += self.batches_per_step
             ends_epoch = self.batch >= len(self.epochs)
@@ -181,15 +180,8 @@ class Trainer:
 
     def state(self) -> dict[str, Any]:
         """Return the training state, without the weights or the optimizer state."""
-        return {
-            "step": self.step,
-            "epoch": self.epoch,
-            "batch": self.batch,
-            "skipped": self.skipped,
-            "batches_per_step": self.batches_per_step,
-            "micro_batches": self.micro_batches,
-            "window": self.window,
-        }
+        counts = ("step", "epoch", "batch", "skipped", "batches_per_step", "micro_batches")
+        return {name: getattr(self, name) for name in (*counts, "window")}
 
     def restore(self, state: TrainingState, optimizer_state: dict[str, Tensor]) -> None:
         """Restore ``state`` and the optimizer's state; the caller loads ``eval_model``.

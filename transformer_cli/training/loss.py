@@ -25,8 +25,6 @@ from transformer_cli.model.transformer import Transformer
 
 # Number of logits computed at a time; on a CPU, they fit into its caches.
 _CHUNK_ELEMENTS = {"cpu": 1 << 22, "cuda": 1 << 27, "mps": 1 << 25}
-
-
 _TINY = torch.finfo(torch.float32).tiny
 
 
@@ -252,8 +250,7 @@ class GradientAccumulator:
             empty_cache()
 
     def _accumulate(self, step: int, batches: Sequence[Batch], tgt_tokens: int) -> Losses:
-        loss = torch.zeros((), device=self._device)
-        nll_loss = torch.zeros((), device=self._device)
+        totals = torch.zeros(2, device=self._device)  # of both ``Losses``
         # The ranks average their gradients, but we need the sum.
         share = tgt_tokens / self._ranks.size
         # Every rank must take part in each step.
@@ -270,10 +267,8 @@ class GradientAccumulator:
                 part = batch.select(slice(start, start + size)) if self.micro_batches > 1 else batch
                 # Ranks exchange gradients once per step.
                 with nullcontext() if is_last else self._ranks.no_sync(self._criterion):
-                    losses = self._run(part, share)
-                loss += losses.loss
-                nll_loss += losses.nll_loss
-        return Losses(loss, nll_loss)
+                    totals += torch.stack(self._run(part, share))
+        return Losses(*totals)
 
     def _run(self, batch: Batch, share: float) -> Losses:
         """Run forward, and backward from the loss divided by ``share``; return the losses."""
@@ -290,8 +285,7 @@ class _ModelWithLoss(nn.Module):
     def __init__(self, model: Transformer, config: TrainingConfig) -> None:
         super().__init__()
         self.model = model
-        self._smoothing = config.label_smoothing
-        self._rdrop_alpha = config.rdrop_alpha
+        self._config = config
 
     def forward(
         self,
@@ -300,12 +294,12 @@ class _ModelWithLoss(nn.Module):
         tgt_out: Int[Tensor, "batch tgt"],
     ) -> Losses:
         # R-Drop: two forward passes with different dropout, stacked in one batch.
-        passes = 2 if self._rdrop_alpha else 1
+        passes = 2 if self._config.rdrop_alpha else 1
         return label_smoothed_loss(
             self.model.hidden_states(src.repeat(passes, 1), tgt_in.repeat(passes, 1)),
             self.model.output,
             tgt_out,
             self.model.pad_id,
-            self._smoothing,
-            self._rdrop_alpha,
+            self._config.label_smoothing,
+            self._config.rdrop_alpha,
         )

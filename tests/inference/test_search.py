@@ -331,7 +331,7 @@ def test_no_sequence_is_written_twice_unless_the_source_has_one_twice(beam_size:
 def test_a_beam_of_one_is_greedy() -> None:
     model = random_model()
     with torch.inference_mode():
-        narrow = _narrow_by(GREEDY, SRC, (), SRC.device)
+        narrow = _narrow_by(GREEDY, SRC, ())
         found = [best for best, *_ in _beam(model, SRC, LIMITS, GREEDY, narrow)]
     assert_equal(found, best_of(model, SRC, LIMITS, GREEDY))
 

@@ -6,14 +6,14 @@ In greedy search, a sentence ends at EOS or at its maximum length. In beam searc
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -127,7 +127,7 @@ def search(
     """
     device = next(model.parameters()).device
     src, max_lengths = src.to(device), max_lengths.to(device)
-    narrow = _narrow_by(options, src, places, device)
+    narrow = _narrow_by(options, src, places)
     if options.decoding.beam_size == 1:
         return [[one] for one in _greedy(model, src, max_lengths, options, narrow)]
     return _beam(model, src, max_lengths, options, narrow)
@@ -148,12 +148,10 @@ _GROUP = 64  # columns per group in top_k
 _LIVE_SHARE = 0.8
 
 
-def _narrow_by(
-    options: SearchOptions, src: Tensor, places: Sequence[int], device: torch.device
-) -> Narrow:
+def _narrow_by(options: SearchOptions, src: Tensor, places: Sequence[int]) -> Narrow:
     """Return the function that forbids banned tokens and applies constraints to a batch."""
-    banned = torch.tensor(options.banned_ids, dtype=torch.int64, device=device)
-    constraints = [each.of_batch(places, device) for each in options.constraints]
+    banned = torch.tensor(options.banned_ids, dtype=torch.int64, device=src.device)
+    constraints = [each.of_batch(places, src.device) for each in options.constraints]
     if options.decoding.no_repeat_ngram_size is not None:
         constraints.append(_forbid_repeats(src, options))
 
@@ -225,8 +223,7 @@ def top_k(
     """
     groups = x.size(1) // _GROUP
     if groups <= count:
-        values, columns = x.topk(count, dim=1)
-        return values, columns
+        return x.topk(count, dim=1)
     grouped = x[:, : groups * _GROUP].view(len(x), groups, _GROUP)
     chosen = grouped.amax(dim=2).topk(count, dim=1).indices
     starts = torch.arange(len(x), device=x.device)[:, None]
@@ -268,10 +265,8 @@ def _greedy(
             kept = live.nonzero()[:, 0]
             state.select(kept)
             rows, live = rows[kept], live[kept]
-    return [
-        Hypothesis(truncate_at_eos(ids, options.eos_id), total)
-        for ids, total in zip(written[:, 1:].tolist(), totals.tolist(), strict=True)
-    ]
+    found = _hypotheses(written, totals)
+    return [replace(each, ids=truncate_at_eos(each.ids, options.eos_id)) for each in found]
 
 
 def truncate_at_eos(ids: list[int], eos_id: int) -> list[int]:
@@ -314,8 +309,9 @@ def _beam(
         totals, flat = candidates.topk(min(2 * size, candidates.size(1)), dim=1)
         tokens, parents = ids.flatten(1).gather(1, flat), flat // count
         is_eos = tokens == options.eos_id
-        ends = is_eos[:, :size] & totals[:, :size].isfinite()
-        for row, hypothesis in _iter_chosen(ends, written, parents, totals):
+        rows, places = (is_eos[:, :size] & totals[:, :size].isfinite()).nonzero().unbind(dim=1)
+        ending = _hypotheses(written[rows, parents[rows, places]], totals[rows, places])
+        for row, hypothesis in zip(rows.tolist(), ending, strict=True):
             if not has_ended(sentences[row], length - 1):
                 ended[sentences[row]].append(hypothesis)
 
@@ -332,28 +328,22 @@ def _beam(
             if length == limits[sentence] and not ended[sentence]
         ]
         if cut:  # the best hypothesis of each
-            best_ids, best_totals = written[cut, 0, 1:].tolist(), totals[cut, 0].tolist()
-            for row, of_row, total in zip(cut, best_ids, best_totals, strict=True):
-                ended[sentences[row]] = [Hypothesis(of_row, total)]
-        rows = [row for row, sentence in enumerate(sentences) if not has_ended(sentence, length)]
-        if not rows:
+            unfinished = _hypotheses(written[cut, 0], totals[cut, 0])
+            for row, hypothesis in zip(cut, unfinished, strict=True):
+                ended[sentences[row]] = [hypothesis]
+        going = [row for row, sentence in enumerate(sentences) if not has_ended(sentence, length)]
+        if not going:
             break
-        if len(rows) <= _LIVE_SHARE * len(sentences):
-            kept = torch.tensor(rows, device=src.device)
+        if len(going) <= _LIVE_SHARE * len(sentences):
+            kept = torch.tensor(going, device=src.device)
             state.select(kept)
             written, totals, rows_of = written[kept], totals[kept], rows_of[kept]
             sentences = rows_of.tolist()
     return ended
 
 
-def _iter_chosen(
-    chosen: Bool[Tensor, "batch hypothesis"], written: Tensor, parents: Tensor, totals: Tensor
-) -> Iterator[tuple[int, Hypothesis]]:
-    """Yield (row, ended hypothesis) for each chosen EOS continuation, row by row, best first."""
-    rows, places = chosen.nonzero().unbind(dim=1)
-    ids = written[rows, parents[rows, places], 1:].tolist()
-    for row, of_row, total in zip(rows.tolist(), ids, totals[rows, places].tolist(), strict=True):
-        yield row, Hypothesis(of_row, total)
+def _hypotheses(written: Int[Tensor, "row length"], totals: Tensor) -> list[Hypothesis]:
+    return list(map(Hypothesis, written[:, 1:].tolist(), totals.tolist()))
 
 
 # --- batches --------------------------------------------------------------------------------------

@@ -51,7 +51,6 @@ def ending_of(path: Path) -> str:
 
 
 def _begins_as_markup_or_code(path: Path) -> bool:
-    """Return whether a regular file starts like markup or code."""
     with suppress(TransformerCliError, OSError):  # a later read reports the error
         if path.is_file():
             with open_text(path) as file:

@@ -224,19 +224,15 @@ class TextTranslator(Generic[EngineT]):
                 watcher.progress(lines)
 
         pieces = [(line, number) for line in encoded for number in range(len(line.pieces))]
-        hypotheses = iter(
-            self.search_pieces(pieces, n_best is not None, count, watcher.should_stop)
-        )
+        searched = self.search_pieces(pieces, n_best is not None, count, watcher.should_stop)
+        hypotheses = iter(searched)
         count(left)  # the lines without a search, which are their own translations
         ranked: list[list[Pieces]] = []  # the best of each piece, the second best, and so on
         for line in encoded:
             of_pieces = [next(hypotheses) for _ in line.pieces]
             ranked.append([*zip(*of_pieces, strict=False)][: n_best or 1] or [()])
-        written = iter(
-            self.write(
-                [(line, one) for line, ones in zip(encoded, ranked, strict=True) for one in ones]
-            )
-        )
+        chosen = [(line, one) for line, ones in zip(encoded, ranked, strict=True) for one in ones]
+        written = iter(self.write(chosen))
         found = [[next(written) for _ in ones] for ones in ranked]
         for reviser in self.all_revisers:
             found = reviser.revise(self, encoded, found, n_best, watcher)

@@ -89,12 +89,7 @@ def evaluate(
     short = find_measurable_pairs(translator, encoded)
     translator.report_long_lines(encoded.src.lengths, watcher)
     quiet = watcher._replace(on_long_line=ignore)  # ranks have already reported long lines
-    hypotheses = ranks.map(
-        lambda numbers: (searcher or translator).translate(
-            [text.src[number] for number in numbers], quiet
-        ),
-        range(len(text)),
-    )
+    hypotheses = ranks.map(lambda lines: (searcher or translator).translate(lines, quiet), text.src)
     (stopping,) = ranks.sum([watcher.should_stop()])
     if stopping:
         raise EvaluationStoppedError

@@ -141,7 +141,6 @@ def _onednn_linear(
 
 
 def _can_use_onednn(x: Tensor, dtype: torch.dtype) -> bool:
-    """Return whether to multiply ``x`` in ``dtype`` with oneDNN."""
     return x.device.type == "cpu" and dtype in _onednn_dtypes()
 
 

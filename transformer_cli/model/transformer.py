@@ -210,19 +210,16 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
         a dictionary from the name of each attention module, e.g. ``decoder.2.cross_attention``, to
         the weights of its calls in order, each (batch, heads, query, key).
     """
-    attentions = {
-        name: module
-        for name, module in model.named_modules()
-        if isinstance(module, MultiHeadAttention)
-    }
-    recorded: dict[str, list[Tensor]] = {name: [] for name in attentions}
-    for name, module in attentions.items():
-        module._recorded = recorded[name]
+    recorded: dict[str, list[Tensor]] = {}
+    for name, module in model.named_modules():
+        if isinstance(module, MultiHeadAttention):
+            module._recorded = recorded[name] = []
     try:
         yield recorded
     finally:
-        for module in attentions.values():
-            module._recorded = None
+        for module in model.modules():
+            if isinstance(module, MultiHeadAttention):
+                module._recorded = None
 
 
 # --- layers ---------------------------------------------------------------------------------------
@@ -245,8 +242,7 @@ class FeedForward(nn.Module):
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
         """Apply both projections, with the activation and dropout in between."""
         if self._gate is not None:
-            inner = self._inner(x)
-            inner = self.activation(self._gate(x)) * inner
+            inner = self._inner(x) * self.activation(self._gate(x))
         elif self.activation is F.relu:
             inner = self._inner(x, relu=True)  # oneDNN computes the ReLU in the product
         else:
@@ -532,8 +528,7 @@ class Transformer(nn.Module):
         x = self.src_embedding(src)
         for layer in self.encoder:
             x = layer(x, src_mask)
-        memory: Tensor = self.encoder_norm(x)
-        return memory, src_mask
+        return self.encoder_norm(x), src_mask
 
     def decode(self, tgt_in: TgtIds, memory: Memory, src_mask: SrcMask) -> Hidden:
         """Return the decoder's output at each position of ``tgt_in``."""
@@ -601,11 +596,9 @@ class DecoderState:
             return None
         places = torch.arange(self.beam_size, device=self.src_mask.device)
         here = places[None, :hypotheses, None].expand(self.src_mask.size(0), -1, -1)
-        self.cache_indirection = (
-            here
-            if self.cache_indirection is None
-            else torch.cat((self.cache_indirection, here), dim=2)
-        )
+        if self.cache_indirection is not None:
+            here = torch.cat((self.cache_indirection, here), dim=2)
+        self.cache_indirection = here
         return (self.cache_indirection[..., None] == places).flatten(2)[:, None]
 
     def reorder(self, parents: StepIds) -> None:

@@ -68,7 +68,7 @@ class _Part(NamedTuple):
     weights: dict[str, nn.Parameter]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Update:
     """The result of an update: this rank's losses, and whether the weights have changed."""
 
@@ -102,15 +102,12 @@ class Optimizer:
         self._trained = {name: weight.detach() for name, weight in trained.items()}
         averages = weights_of(eval_model) if config.has_average else {}
         self._averages = [averages[name] for name in trained if averages]
-        self._parts = []
-        for kind in OPTIMIZERS.values():
-            own = {
-                name: weight
-                for name, weight in trained.items()
-                if kind_of(config, name, weight) is kind
-            }
-            if own:
-                self._parts.append(_Part(kind, kind.build([*own.values()], config), own))
+        by_kind: dict[OptimizerKind, dict[str, nn.Parameter]] = {}
+        for name, weight in trained.items():
+            by_kind.setdefault(kind_of(config, name, weight), {})[name] = weight
+        self._parts = [
+            _Part(kind, kind.build([*own.values()], config), own) for kind, own in by_kind.items()
+        ]
 
     def prepare(self) -> None:
         """Allocate the optimizer state now, so that a later lack of memory is due to a batch."""
@@ -129,9 +126,9 @@ class Optimizer:
         gradients = [weight.grad for weight in self._weights if weight.grad is not None]
         norm = nn.utils.get_total_norm(gradients)
         # This is the only place in a step where the CPU waits for a GPU.
-        loss, nll_loss, norm_read = torch.stack((*losses, norm)).tolist()
-        is_finite_here = math.isfinite(loss) and math.isfinite(norm_read)
-        not_finite, loss_of_all = self._ranks.sum([not is_finite_here, loss])
+        loss, nll_loss, gradient_norm = torch.stack((*losses, norm)).tolist()
+        is_finite_here = math.isfinite(loss) and math.isfinite(gradient_norm)
+        not_finite, loss_on_all_ranks = self._ranks.sum([not is_finite_here, loss])
         is_finite = not not_finite
         if is_finite:
             if self._config.clip_norm is not None:
@@ -148,13 +145,7 @@ class Optimizer:
             part.optimizer.zero_grad()
         if not is_finite:
             loss = nll_loss = 0.0
-        return Update(
-            loss=loss,
-            nll_loss=nll_loss,
-            loss_on_all_ranks=loss_of_all,
-            gradient_norm=norm_read,
-            is_finite=is_finite,
-        )
+        return Update(loss, nll_loss, loss_on_all_ranks, gradient_norm, is_finite)
 
     def update_average(self) -> None:
         """Bring the average up to date before it is read; in this class, each step does that."""

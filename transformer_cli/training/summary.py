@@ -43,7 +43,6 @@ def summarize_training(planned: PlannedTraining) -> Iterator[Row]:
     config, trainer = planned.request.config, planned.trainer
     yield from _summarize_data(planned)
     yield from _summarize_model(config, planned.data, trainer)
-    yield _describe_device(trainer)
     if planned.previous is not None:
         yield from _list_changes(planned, planned.previous)
     for observer in planned.observers:
@@ -90,17 +89,12 @@ def _summarize_model(config: Config, data: PreparedData, trainer: Trainer) -> It
         f"{per_step:,} {'batch' if per_step == 1 else 'batches'} of at most "
         f"{config.training.batch_tokens:,} tokens a side",
     )
-
-
-def _describe_device(trainer: Trainer) -> Row:
     device, size = trainer.device, trainer.ranks.size
     count = torch.get_num_threads()
     threads = f", {count} thread{'s' if count > 1 else ''}" if device.type == "cpu" else ""
     processes = f"; {size} processes" if size > 1 else ""
-    return (
-        "device",
-        f"{device} in {str(trainer.precision).removeprefix('torch.')}{threads}{processes}",
-    )
+    precision = str(trainer.precision).removeprefix("torch.")
+    yield "device", f"{device} in {precision}{threads}{processes}"
 
 
 def _list_changes(planned: PlannedTraining, previous: Config) -> Iterator[Row]:

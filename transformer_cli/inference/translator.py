@@ -346,9 +346,8 @@ class TextTranslator(Generic[EngineT]):
     def _max_output_tokens(self, source: list[int]) -> int:
         # A half-trained model may repeat itself forever. Translations are seldom twice as long as
         # their sources.
-        limits = [int((len(source) - 1) * self.decoding.max_length_ratio) + 10]
-        limits += [limit for limit in (self.max_length, self.max_positions) if limit is not None]
-        return min(limits)
+        longest = int((len(source) - 1) * self.decoding.max_length_ratio) + 10
+        return min([longest, *filter(None, (self.max_length, self.max_positions))])
 
     def report_long_lines(
         self, lengths: Iterable[int], watcher: Watcher, first_line: int = 1

@@ -308,9 +308,7 @@ class LayerCache:
         self,
         keys: Float[Tensor, "batch heads hypothesis d_head"],
         values: Float[Tensor, "batch heads hypothesis d_head"],
-    ) -> tuple[
-        Float[Tensor, "batch heads written d_head"], Float[Tensor, "batch heads written d_head"]
-    ]:
+    ) -> Heads:
         """Store the keys and values of the next position; return all keys and all values so far.
 
         There may be fewer hypotheses than the beam size.
@@ -375,7 +373,8 @@ class DecoderLayer(nn.Module):
 
         def self_attend(y: Tensor) -> Tensor:
             queries, keys, values = self.self_attention.queries_keys_values(y)
-            return self.self_attention.attend(queries, *cache.write(keys, values), tgt_mask)
+            keys, values = cache.write(keys, values)
+            return self.self_attention.attend(queries, keys, values, tgt_mask)
 
         def cross_attend(y: Tensor) -> Tensor:
             queries = self.cross_attention.queries(y)

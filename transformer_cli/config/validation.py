@@ -55,12 +55,11 @@ def validate_as(schema: type[S], root: tree.Node) -> S:
 
     Raise ConfigError with the first error in line order; missing keys come last.
     """
-    values = tree.values(root)
     try:
-        return schema.model_validate(values)
+        return schema.model_validate(tree.values(root))
     except ValidationError as error:
         errors = error.errors(include_url=False)
-        explained = [(each, *_explain(schema, each, values)) for each in errors]
+        explained = [(each, *_explain(schema, each, root)) for each in errors]
         hints = {(*keys[:-1], text.rpartition("did you mean ")[2]) for _, keys, text in explained}
         problems = []
         for details, keys, text in explained:
@@ -75,16 +74,16 @@ def validate_as(schema: type[S], root: tree.Node) -> S:
         raise ConfigError(first, others) from error
 
 
-def _explain(schema: type[Section], error: ErrorDetails, values: Any) -> tuple[tree.Keys, str]:
+def _explain(schema: type[Section], error: ErrorDetails, root: tree.Node) -> tuple[tree.Keys, str]:
     """Return the path of the setting that an error of pydantic is about, and our message."""
     keys = error["loc"]
     context, found = error.get("ctx", {}), tree.describe_value(error["input"])
     match error["type"]:
         case "extra_forbidden":
-            above = _find_type(schema, keys[:-1], values)
+            above = _find_type(schema, keys[:-1], root)
             return keys, _explain_unknown(above, keys, is_config=schema is Config)
         case "missing":
-            return keys, _explain_missing(_find_type(schema, keys[:-1], values), str(keys[-1]))
+            return keys, _explain_missing(_find_type(schema, keys[:-1], root), str(keys[-1]))
         case "value_error":
             message = _VALIDATORS_MESSAGE.fullmatch(str(context["error"]))
             assert message, f"the schema's validators begin their messages with a key: {error}"
@@ -143,30 +142,22 @@ def _explain_missing(section: Any, key: str) -> str:
     return f"missing ({field.description})"
 
 
-def _find_type(schema: type[Section], keys: tree.Keys, values: Any) -> Any:
+def _find_type(schema: type[Section], keys: tree.Keys, root: tree.Node) -> Any:
     """Return the type of the setting at ``keys``, or its ``Kinds`` if its ``kind`` is unknown."""
     wanted: Any = schema
-    for key in keys:
-        values = _find_below(values, key)
+    for depth, key in enumerate(keys, 1):
         if not _is_section(wanted):  # a mapping's values or a list's items
             wanted = get_args(wanted)[-1]
         elif field := extend_fully(wanted).model_fields.get(str(key)):
-            wanted = _type_of(field, values)
+            wanted = _type_of(field, tree.find_node(root, (*keys[:depth], "kind")))
         else:
             return None
     return wanted
 
 
-def _find_below(values: Any, key: str | int) -> Any:
-    if isinstance(key, int):
-        return values[key] if isinstance(values, list) and key < len(values) else None
-    return values.get(key) if isinstance(values, dict) else None
-
-
-def _type_of(field: FieldInfo, value: Any) -> Any:
+def _type_of(field: FieldInfo, kind: tree.Node | None) -> Any:
     if kinds := _kinds_of(field):
-        kind = value.get("kind") if isinstance(value, dict) else None
-        return (kinds.find(kind) if isinstance(kind, str) else None) or kinds
+        return (kinds.find(kind.value) if kind and isinstance(kind.value, str) else None) or kinds
     sections = _sections_of(field)
     return sections[0] if sections else field.annotation
 

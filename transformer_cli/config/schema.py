@@ -71,7 +71,6 @@ class ModelConfig(Section):
 
 
 _WARMUP = "optimizer steps of linear warm-up"
-_PEAK = "peak learning rate"
 
 
 class Schedule(Section):
@@ -102,8 +101,8 @@ class NoamSchedule(Schedule):
 class PeakSchedule(Schedule):
     """A schedule that rises linearly to ``peak``; subclasses define ``share``, the rest of it."""
 
-    if TYPE_CHECKING:
-        peak: float
+    peak: PositiveFloat = Field(description="peak learning rate")
+    warmup: CountOrZero = Field(description=_WARMUP)
 
     def rate(self, step: int, total_steps: int, d_model: int) -> float:
         """Return the learning rate: linear during the warm-up, then the peak times ``share``."""
@@ -124,7 +123,6 @@ class ConstantSchedule(PeakSchedule):
     """A linear rise over the warm-up, then constant at ``peak``."""
 
     kind: Literal["constant"]
-    peak: PositiveFloat = Field(description=_PEAK)
     warmup: CountOrZero = setting(0, _WARMUP)
 
     def share(self, step: int, done: float) -> float:
@@ -135,7 +133,6 @@ class InverseSqrtSchedule(PeakSchedule):
     """A linear rise to ``peak``, then peak * sqrt(warmup / step): noam, set by its peak."""
 
     kind: Literal["inverse_sqrt"]
-    peak: PositiveFloat = Field(description=_PEAK)
     warmup: Count = Field(description=_WARMUP)
 
     def share(self, step: int, done: float) -> float:
@@ -146,8 +143,6 @@ class LinearSchedule(PeakSchedule):
     """A linear rise to ``peak``, then a straight line to zero at the last step."""
 
     kind: Literal["linear"]
-    peak: PositiveFloat = Field(description=_PEAK)
-    warmup: CountOrZero = Field(description=_WARMUP)
 
     def share(self, step: int, done: float) -> float:
         return 1.0 - done
@@ -157,8 +152,6 @@ class CosineSchedule(PeakSchedule):
     """A linear rise to ``peak``, then half a cosine to zero at the last step."""
 
     kind: Literal["cosine"]
-    peak: PositiveFloat = Field(description=_PEAK)
-    warmup: CountOrZero = Field(description=_WARMUP)
 
     def share(self, step: int, done: float) -> float:
         return 0.5 * (1.0 + math.cos(math.pi * done))
@@ -284,7 +277,7 @@ class Config(Section):
     evaluation: EvaluationConfig = EvaluationConfig()
 
     @model_validator(mode="after")
-    def _leaves_weights_to_train(self) -> Self:
+    def _sections_agree(self) -> Self:
         frozen = self.training.freeze
         if self.training.optimizer == "muon" and {"encoder", "decoder"} <= set(frozen):
             raise ValueError(
@@ -298,10 +291,6 @@ class Config(Section):
             )
         if len(frozen) == 3:
             raise ValueError("training.freeze: all three parts are frozen; leave one out to train")
-        return self
-
-    @model_validator(mode="after")
-    def _sections_agree(self) -> Self:
         if self.model.tying == "all" and not self.tokenizer.one_vocabulary:
             raise ValueError(
                 "model.tying: 'all' needs one vocabulary for both sides "

@@ -101,10 +101,10 @@ class Section(BaseModel):
             return validate(values)
         made: Any = _mix(cls, *mixins).model_validate(values)
         # Equal settings have equal classes and records, whether or not a default is written out.
-        added = [each for each in list_fields(mixins).items() if each[0] in values]
-        unused = {key for key, field in added if getattr(made, key) == field.get_default()}
+        fields = list_fields(mixins)
+        unused = {key for key in fields if getattr(made, key) == fields[key].get_default()}
         rest = {key: value for key, value in values.items() if key not in unused}
-        return cls.model_validate(rest) if unused else made
+        return cls.model_validate(rest) if len(rest) < len(values) else made
 
     @classmethod
     def __get_pydantic_json_schema__(
@@ -137,18 +137,16 @@ def _mix(section: type[Section], *mixins: type[Section]) -> type[Section]:
 
     # A mixin's fields come last, so the core's fields have the same order in all records.
     def reduce(self: Section) -> tuple[Any, ...]:
-        return _restore, (section, mixins, self.__getstate__())
+        return _make_empty, (section, *mixins), self.__getstate__()
 
     facts = {"__doc__": section.__doc__, "__module__": section.__module__, "__reduce__": reduce}
     return type(section.__name__, (*mixins, section), {**facts, "mixins": mixins})
 
 
-def _restore(section: type[Section], mixins: tuple[type[Section], ...], state: Any) -> Section:
-    """Restore a pickled section whose class ``_mix`` made."""
+def _make_empty(section: type[Section], *mixins: type[Section]) -> Section:
+    """Return an instance of a class that ``_mix`` makes, whose state pickle then sets."""
     made = _mix(section, *mixins)
-    restored = made.__new__(made)
-    restored.__setstate__(state)
-    return restored
+    return made.__new__(made)
 
 
 def _find_mixins(section: type[Section], keys: Collection[str]) -> list[type[Section]]:
@@ -165,13 +163,9 @@ def _find_mixins(section: type[Section], keys: Collection[str]) -> list[type[Sec
 
 
 def _list_mixins(section: type[Section], entries: Iterable[registry.Entry]) -> list[type[Section]]:
-    found = set(registry.load_each(entry for entry in entries if _fits(entry, section)))
+    fitting = (e for e in entries if "kinds" not in e.facts or kind_of(section) in e.facts["kinds"])
+    found = set(registry.load_each(fitting))
     return sorted((each for each in found if not issubclass(section, each)), key=repr)
-
-
-def _fits(entry: registry.Entry, section: type[Section]) -> bool:
-    kinds = entry.facts.get("kinds")
-    return kinds is None or kind_of(section) in kinds
 
 
 def list_fields(mixins: Iterable[type[Section]]) -> dict[str, FieldInfo]:
@@ -226,15 +220,12 @@ class Kinds:
         return entry.load("settings") if entry and "settings" in entry.facts else None
 
     def _read(self, value: object) -> Section:
-        if isinstance(value, Section):
-            section = self.find(str(getattr(value, "kind", None)))
-            if section is not None and isinstance(value, section):
-                return value
-        if not isinstance(value, Mapping):
+        fields = dict(value) if isinstance(value, Section) else value
+        if not isinstance(fields, Mapping):
             raise PydanticKnownError("dict_type")
-        if "kind" not in value:
+        if "kind" not in fields:
             raise ValueError(f"kind: missing; choose {self}")
-        kind = value["kind"]
+        kind = fields["kind"]
         section = self.find(kind) if isinstance(kind, str) else None
         if section is None:
             hint = did_you_mean(str(kind), self.names())
@@ -259,8 +250,7 @@ class Kinds:
 def _read_path(value: object, as_path: Callable[[object], Path]) -> Path:
     if isinstance(value, str):
         try:
-            if is_url(path := text_path(value)):
-                return path
+            value = text_path(value)
         except ValueError as error:
             # Not a ValueError: its message would show the value, with its credentials.
             raise PydanticCustomError("refused", "{problem}", {"problem": str(error)}) from None

@@ -91,32 +91,28 @@ def parse(text: str, source: str, keys: Keys = (), has_lines: bool = True) -> No
 
     Each node records ``source``, a file or an option, and with ``has_lines`` also its line.
     """
-    line = 0
+
+    def explain(line: int, problem: str) -> ConfigError:
+        return setting_error(Place(source, line if has_lines else 0), (), problem)
+
     try:
         loader = _Loader(text)
-        try:
-            document = loader.get_single_node()
-        finally:
-            line = loader.line + 1
+        document = loader.get_single_node()
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = mark.line + 1 if mark else line
-        column = f" (column {mark.column + 1})" if mark else ""
-        advice = "".join(f"; {text}" for sign, text in _ADVICE if sign in str(error.problem))
-        is_ours = isinstance(error, _RefusedError)
-        problem = str(error.problem) if is_ours else f"not YAML: {error.problem}{column}{advice}"
-        cause: Exception = error
+        mark: Any = error.problem_mark  # never None
+        problem = str(error.problem)
+        if not isinstance(error, _RefusedError):
+            advice = "".join(f"; {text}" for sign, text in _ADVICE if sign in problem)
+            problem = f"not YAML: {problem} (column {mark.column + 1}){advice}"
+        raise explain(mark.line + 1, problem) from error
     except ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
         problem = f"not YAML: the character U+{error.character:04X} is not allowed"
-        cause = error
+        raise explain(text.count("\n", 0, error.position) + 1, problem) from error
     except (ValueError, OverflowError) as error:  # PyYAML does not check what it converts
         problem = "not YAML: an escape that is not a character, or a number that is too large"
-        cause = error
-    else:
-        reader = _Reader(source, has_lines)
-        return Node(reader.read(document, keys) if document else None, Place(source))
-    raise setting_error(Place(source, line if has_lines else 0), (), problem) from cause
+        raise explain(loader.line + 1, problem) from error
+    reader = _Reader(source, has_lines)
+    return Node(reader.read(document, keys) if document else None, Place(source))
 
 
 class _RefusedError(yaml.MarkedYAMLError):
@@ -130,7 +126,6 @@ class _Loader(yaml.SafeLoader):
     _count = _depth = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        """Build a PyYAML node and all nodes inside it."""
         event = self.peek_event()  # type: ignore[no-untyped-call]
         self._count += 1
         problem = None

@@ -23,8 +23,6 @@ MOST_BATCH_TOKENS = 2**20
 MOST_THREADS = 4096
 """Maximum CPU threads. With a billion, the library that starts them aborts the whole process."""
 
-# --- metrics of translations ----------------------------------------------------------------------
-
 DEFAULT_TOKENIZER = "13a"
 TokenizerName = Literal["none", "13a", "intl", "char", "zh", "ja-mecab", "ko-mecab"]  # for BLEU
 # The scores that can choose the best checkpoint: names in settings, and in records. Records name

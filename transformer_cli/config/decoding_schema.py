@@ -42,10 +42,8 @@ class DecodingConfig(Section):
     @classmethod
     def options(cls) -> dict[str, tuple[str, str]]:
         """Return the metavar and help of each setting that is an option, keyed by setting name."""
-        facts: Any = {name: each.json_schema_extra or {} for name, each in cls.model_fields.items()}
-        return {
-            name: of_field["option"] for name, of_field in facts.items() if "option" in of_field
-        }
+        extras: Any = {name: f.json_schema_extra or {} for name, f in cls.model_fields.items()}
+        return {name: facts["option"] for name, facts in extras.items() if "option" in facts}
 
     @classmethod
     def bounds(cls, name: str) -> tuple[Any, Any]:

@@ -73,7 +73,5 @@ def has_case(name: str) -> bool:
 
 
 def _script_or_language(name: str) -> str:
-    script = script_code(name)
-    if script is None or script not in (*_CASED, *_CASELESS.split()):
-        return base_language(name)
-    return script
+    script = script_code(name) or ""
+    return script if script in (*_CASED, *_CASELESS.split()) else base_language(name)

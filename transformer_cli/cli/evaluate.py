@@ -127,7 +127,6 @@ def _read_text(
 def _evaluate(
     run: "directories.RunDirectory", given: EvaluateOptions, name: str, text: "corpus.ParallelText"
 ) -> "tuple[dict[str, Any], scoring.Evaluation]":
-    """Translate and score a text; return the report and the evaluation."""
     metrics = best_checkpoint.metrics_of_runs(run.load_config(), [run], log)
     opened = trained_model.open_checkpoint(run, given.checkpoint)
     # Use one checkpoint throughout, even if training finds a better one meanwhile.
@@ -145,7 +144,22 @@ def _evaluate(
     scored = ScoredText(name, text, runs, metrics, searcher or translator)
     extras = (each for each in given.extras if isinstance(each, EvaluateExtra))
     notes = [*filter(None, (each.notes(given, scored) for each in extras))]
-    result = _translate(translator, searcher, scored, notes)
+    with bar(len(text), name, " sentences") as shown:
+        result = scoring.evaluate(
+            translator,
+            text,
+            translators.Watcher(shown.update, on_long_line=partial(warn, name)),
+            thorough=True,
+            searcher=searcher,
+            metrics=metrics,
+            notes=notes,
+        )
+    if result.unmeasured:
+        warn(
+            name,
+            f"perplexity leaves out {result.unmeasured:,} pairs with more than "
+            f"{translator.longest_source:,} tokens on a side",
+        )
     engine, searching = translator.engine, (searcher or translator).engine
     environment = metrics_log.describe_environment(engine.device, engine.precision)
     report = {
@@ -162,32 +176,6 @@ def _evaluate(
     for note in result.notes:
         report |= note.facts
     return report, result
-
-
-def _translate(
-    translator: "scoring.TorchTranslator",
-    searcher: "translators.TextTranslator[Any] | None",
-    scored: ScoredText,
-    notes: "Sequence[translation.Notes]",
-) -> "scoring.Evaluation":
-    """Translate and score with a progress bar; warn about pairs that are too long."""
-    with bar(len(scored.pairs), scored.name, " sentences") as shown:
-        result = scoring.evaluate(
-            translator,
-            scored.pairs,
-            translators.Watcher(shown.update, on_long_line=partial(warn, scored.name)),
-            thorough=True,
-            searcher=searcher,
-            metrics=scored.metrics,
-            notes=notes,
-        )
-    if result.unmeasured:
-        warn(
-            scored.name,
-            f"perplexity leaves out {result.unmeasured:,} pairs with more than "
-            f"{translator.longest_source:,} tokens on a side",
-        )
-    return result
 
 
 def _format(report: dict[str, Any], notes: "Sequence[translation.Notes]") -> Iterator[str]:

@@ -247,11 +247,10 @@ def _describe_usage(error: typer.TyperException) -> str:
 def _find_setting(option: str, command: Any) -> str | None:
     """Return the setting that an unknown option names, or None if the command cannot set it."""
     name = option.lstrip("-").replace("-", "_")
-    settings = set(validation.list_settings())
-    keys = [key for key in settings if key == name or key.endswith(f".{name}")]
     if not any("--set" in parameter.opts for parameter in command.params):
         return None
-    return name if name in keys else keys[0] if len(keys) == 1 else None
+    keys = {key for key in validation.list_settings() if f".{key}".endswith(f".{name}")}
+    return name if name in keys else keys.pop() if len(keys) == 1 else None
 
 
 def _exit_on_signal(number: int, frame: FrameType | None) -> NoReturn:

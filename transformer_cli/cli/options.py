@@ -119,9 +119,6 @@ def check_output(
         raise UsageError(f"{option} {path}: its directory is not writable; give another directory")
 
 
-# --- train ----------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class RunOptions(CommandOptions):
     """The options of ``train`` for the config, changed settings, and the run directory."""

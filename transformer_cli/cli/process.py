@@ -86,11 +86,6 @@ def is_closed_pipe(error: OSError) -> bool:
     return is_invalid or isinstance(error, BrokenPipeError)
 
 
-# --- Signals ---------------------------------------------------------------------------------
-
-_ECHO_SECONDS = 1.0
-
-
 class StopRequest:
     """The first stop signal that this process has received, if any."""
 
@@ -104,12 +99,12 @@ def stop_requests(message: str) -> Iterator[StopRequest]:
     # Launchers of several processes forward signals that the processes may also have received
     # directly. Slurm sends its signals to all processes of a job.
     is_forwarded = find_ranks().size > 1 or "SLURM_JOB_ID" in os.environ
-    echo = _ECHO_SECONDS if is_forwarded else 0.0
+    echo_seconds = 1.0 if is_forwarded else 0.0
 
     def handle(number: int, frame: FrameType | None) -> None:
         nonlocal requested_at
         if request.signal is not None:
-            if time.monotonic() - requested_at > echo:
+            if time.monotonic() - requested_at > echo_seconds:
                 os._exit(exit_code(number))
             return
         request.signal, requested_at = number, time.monotonic()

@@ -125,8 +125,7 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
     @property
     def kind(self) -> InputOptions | None:
         """The options for the input's kind, or None if the input is plain lines of text."""
-        kinds = (each for each in self.extras if isinstance(each, InputOptions))
-        found = (each for each in kinds if each.matches(self))
+        found = (e for e in self.extras if isinstance(e, InputOptions) and e.matches(self))
         return min(found, key=lambda each: each.order, default=None)
 
     def concerns_extensions(self) -> bool:

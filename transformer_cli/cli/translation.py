@@ -29,7 +29,7 @@ from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.output import Output, output_file
 from transformer_cli.inference.plain_text import check_is_text
 from transformer_cli.inference.translation import Notes
-from transformer_cli.inference.translator import TextTranslator, Watcher, never
+from transformer_cli.inference.translator import TextTranslator, Watcher
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.lines import bounded_lines, decode_lines
 
@@ -56,9 +56,9 @@ class Translating:
     rows: Iterator[Row]
     notes: Sequence[Notes]
     """Objects that look at the translations and report on them to the user."""
-    interactive: bool = False
+    interactive: bool
     """Whether a person types the lines and waits for each translation."""
-    waits: Callable[[], bool] = never
+    waits: Callable[[], bool]
     """Whether reading another row would wait for the program that writes it."""
 
     def write(
@@ -159,7 +159,6 @@ class RowFormat(InputFormat):
 
     @contextmanager
     def _open_rows(self, given: TranslateOptions) -> Iterator[tuple[Iterator[Row], BinaryIO]]:
-        """Open the input; yield its rows, and the open file."""
         with open_input(given.input_) as source:
             if source.isatty():
                 end = "Ctrl-Z and Enter" if sys.platform == "win32" else "Ctrl-D"

@@ -131,7 +131,7 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
     def concerns_extensions(self) -> bool:
         """Return whether the input or the output may be something other than lines of text."""
         is_file = not locations.is_url(self.input_) and self.input_.is_file()
-        is_one = is_file or (_is_stream(self.input_) and not self.input_.is_dir())
+        is_one = is_file or (is_stream(self.input_) and not self.input_.is_dir())
         listed = entries("translate options").values()
         endings = {ending for each in listed for ending in each.facts.get("endings", ())}
         names = map(plain_text.ending_of, (self.input_, self.output))
@@ -143,20 +143,9 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
         return "standard input" if str(self.input_) == "-" else str(self.input_)
 
     @property
-    def writes_stream(self) -> bool:
-        """Whether each translation is written as soon as it is ready."""
-        return _is_stream(self.output)
-
-    @property
     def reads_file(self) -> bool:
         """Whether the input is a file, not a pipe, so that all its lines are available at once."""
-        return not _is_stream(self.input_)
-
-    @property
-    def are_files(self) -> bool:
-        """Whether all inputs and the output are files, which can be read and written again."""
-        others = (path for _, path in self.marked("reads"))
-        return not any(map(_is_stream, (self.input_, self.output, *others)))
+        return not is_stream(self.input_)
 
     @property
     def models(self) -> list[Path]:
@@ -197,5 +186,6 @@ def translate(given: TranslateOptions) -> None:
     translation.open_format(given).translate(given)
 
 
-def _is_stream(path: Path) -> bool:
+def is_stream(path: Path) -> bool:
+    """Return whether a path is '-', i.e. standard input or output, or a device or a pipe."""
     return str(path) == "-" or files.is_stream(path)

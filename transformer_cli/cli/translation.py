@@ -23,7 +23,7 @@ from transformer_cli.base.pipes import PolledReader, poll
 from transformer_cli.base.text_files import is_compressed, open_text, text_writer
 from transformer_cli.cli.options import prefix_errors
 from transformer_cli.cli.process import discard_output
-from transformer_cli.cli.translate import TranslateOptions
+from transformer_cli.cli.translate import TranslateOptions, is_stream
 from transformer_cli.inference import loading
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.output import Output, output_file
@@ -133,7 +133,7 @@ class RowFormat(InputFormat):
         given.check()
         # Notes see the error and leave no half of a file.
         with suppress(_ClosedPipeError), self.open(given) as job:
-            if given.writes_stream:
+            if is_stream(given.output):  # write each translation as soon as it is ready
                 with _open_stream(given.output) as file:
                     show = partial(print, sep="\n", file=file, flush=True)
                     # On one terminal, the bar and the translations would mix.
@@ -182,7 +182,8 @@ class RowFormat(InputFormat):
                 yield from (row.source for row in rows)
 
         # Other outputs cannot be resumed, so neither can their translations.
-        keep = options.are_files and not options.marked("writes")
+        paths = (options.input_, options.output, *(path for _, path in options.marked("reads")))
+        keep = not any(map(is_stream, paths)) and not options.marked("writes")
         with output_file(options.output, terms, read_again() if keep else None) as output:
             deque(islice(job.rows, output.kept), maxlen=0)
             yield output

@@ -9,13 +9,12 @@ each page in turn, its files contain these little-endian numbers:
 """
 
 import zlib
-from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import chain, repeat
 from pathlib import Path
 from struct import Struct
@@ -73,7 +72,7 @@ class TokenArray:
     """The position where each sentence starts; the last element is the number of tokens."""
 
     @classmethod
-    def from_sentences(cls, sentences: "Iterable[Sequence[int] | array[int]]") -> "TokenArray":
+    def from_sentences(cls, sentences: Iterable[Sequence[int]]) -> "TokenArray":
         """Build an array from ``sentences``, iterating over them only once."""
         rows = list(sentences)
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
@@ -152,14 +151,11 @@ class EncodedText:
 
 def encode_pairs(pairs: Iterable[tuple[str, str]], tokenizers: Tokenizers) -> EncodedText:
     """Return ``pairs`` as token ids."""
-    pack = partial(array, "i")  # ids take seven times as much memory in a list
-    src_rows: list[array[int]] = []
-    tgt_rows: list[array[int]] = []
+    parts = []  # arrays, because ids take seven times as much memory in a list
     for batch in in_batches(pairs):
-        src_ids, tgt_ids = tokenizers.encode_pairs(*zip(*batch, strict=True))
-        src_rows += map(pack, src_ids)
-        tgt_rows += map(pack, tgt_ids)
-    return EncodedText(TokenArray.from_sentences(src_rows), TokenArray.from_sentences(tgt_rows))
+        sides = tokenizers.encode_pairs(*zip(*batch, strict=True))
+        parts.append(EncodedText(*map(TokenArray.from_sentences, sides)))
+    return EncodedText.concatenate(parts)
 
 
 # --- stores ---------------------------------------------------------------------------------------
@@ -365,11 +361,10 @@ def cut_pages(texts: Iterable[EncodedText], page_pairs: int) -> Iterator[Encoded
     rest = EncodedText.concatenate([])
     for text in texts:
         rest = EncodedText.concatenate([rest, text])
-        places = np.arange(len(rest))
-        whole = len(rest) - len(rest) % page_pairs
-        for start in range(0, whole, page_pairs):
-            yield rest.take(places[start : start + page_pairs])
-        rest = rest.take(places[whole:])
+        ends = range(page_pairs, len(rest) + 1, page_pairs)
+        *pages, remainder = np.split(np.arange(len(rest)), ends)
+        yield from map(rest.take, pages)
+        rest = rest.take(remainder)
     if len(rest):
         yield rest
 

@@ -67,10 +67,9 @@ class Batch:
 
     def select(self, rows: slice) -> "Batch":
         """Return a batch of some of the rows, padded to the same lengths."""
-        src, tgt_in, tgt_out = (side[rows] for side in (self.src, self.tgt_in, self.tgt_out))
-        ids = torch.cat([side.flatten() for side in (src, tgt_in, tgt_out)])
-        tgt_tokens = int((tgt_out != PAD_ID).sum())
-        return Batch(ids, (len(src), src.size(1), tgt_out.size(1)), tgt_tokens)
+        sides = [side[rows] for side in _split_sides(self.ids, self.shape)]
+        ids = torch.cat([side.flatten() for side in sides])
+        return Batch(ids, (len(sides[0]), *self.shape[1:]), int((sides[2] != PAD_ID).sum()))
 
 
 def _split_sides(ids: Ids, shape: tuple[int, int, int]) -> tuple[Ids, Ids, Ids]:
@@ -86,9 +85,8 @@ def collate(pairs: EncodedText) -> Batch:
     rows = np.arange(len(pairs))
     src_lengths, tgt_lengths = pairs.lengths
     shape = (len(rows), int(src_lengths.max()) + 1, int(tgt_lengths.max()) + 1)
-    count = len(rows) * (shape[1] + 2 * shape[2])
     # Torch's operators index by 64 bits; they would have to cast shorter integers at each use.
-    ids = np.full(count, PAD_ID, dtype=np.int64)
+    ids = np.full(len(rows) * (shape[1] + 2 * shape[2]), PAD_ID, dtype=np.int64)
     src, tgt_in, tgt_out = _split_sides(ids, shape)
     src[_columns_below(src_lengths, src)] = pairs.src.ids
     src[rows, src_lengths] = EOS_ID
@@ -144,10 +142,9 @@ class EpochBatches:
         random = np.random.Generator(np.random.PCG64([self.seed, epoch]))
         for shard in random.permutation(self.text.num_shards).tolist():
             count = self.batches_per_shard[shard]
-            if first < count:
-                yield from self.iter_shard(shard, epoch, range(first, count, stride))
-                first += len(range(first, count, stride)) * stride
-            first -= count
+            if indices := range(first, count, stride):
+                yield from self.iter_shard(shard, epoch, indices)
+            first += len(indices) * stride - count
 
     def iter_shard(self, shard: int, epoch: int, indices: Iterable[int]) -> Iterator[Batch]:
         """Yield a shard's batches that have these ``indices`` in the result of ``plan_epoch``."""

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Executor
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from transformer_cli.base import registry
 from transformer_cli.base.errors import ConfigError, CorpusError, MissingTextError, did_you_mean
@@ -81,8 +81,7 @@ class FilesKind(CorpusKind[FilesData]):
     def open_split(self, split: str, place: Path | None) -> ParallelFiles:
         """Return a split's pair of files, without opening them."""
         pair = self._pairs[split]
-        src, tgt = map(_find_file, (pair.src, pair.tgt), pair.sums)
-        return ParallelFiles(src, tgt)
+        return ParallelFiles(*map(_find_file, (pair.src, pair.tgt), pair.sums))
 
     def is_here(self, split: str, place: Path | None) -> bool:
         """Return whether neither file of the split needs a download."""
@@ -135,8 +134,7 @@ def open_kind(data: DataSection) -> CorpusKind[Any]:
         return _KINDS[data.kind](data)
     if (entry := registry.find("corpus", data.kind)) is None:
         raise ConfigError(registry.describe_missing("data.kind", data.kind))
-    kind: CorpusKind[Any] = entry.load()(data)
-    return kind
+    return cast(CorpusKind[Any], entry.load()(data))
 
 
 def default_split(data: DataSection) -> str:

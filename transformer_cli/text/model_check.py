@@ -7,6 +7,7 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
+from transformer_cli.base.artifact import sum_json
 from transformer_cli.base.child import PYTHON, environment
 from transformer_cli.base.errors import TokenizerError
 from transformer_cli.base.files import open_cache
@@ -56,8 +57,7 @@ def find_fault(
     the script gets: the model or its path. ``sums`` has the SHA-256 of each of the model's files.
     """
     # The cache helps: a test takes longer than everything else before the first translation.
-    tried_of = {"by": __version__, module: import_module(module).__version__, **sums}
-    name = hashlib.sha256(repr(sorted(tried_of.items())).encode()).hexdigest()
+    name = sum_json({"by": __version__, module: import_module(module).__version__, **sums})
     cache = open_cache("tried")
     if cache is not None and (cache / name).is_file():
         return None

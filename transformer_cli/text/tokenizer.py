@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
-from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
@@ -44,21 +43,18 @@ def find_codec(name: str) -> CodecKind:
     entry = registry.find("codec", name)
     if entry is None:
         raise ValueError(registry.describe_missing("codec", name))
-    codec: CodecKind = entry.load()
-    return codec
+    return cast(CodecKind, entry.load())
 
 
 def describe_codecs(config: Config) -> dict[str, Any]:
     """Return the ``CodecKind.describe`` records that a config needs, keyed by codec name."""
     # Most codecs are only needed for settings of extensions.
     is_extended = bool(find_owners(config))
-    names = (
-        name
-        for name, entry in sorted(registry.entries("codec").items())
-        if is_extended or entry.facts.get("acts_unasked")
-    )
-    found = {name: find_codec(name).describe(config) for name in names}
-    return {name: record for name, record in found.items() if record}
+    records = {}
+    for name, entry in sorted(registry.entries("codec").items()):
+        if is_extended or entry.facts.get("acts_unasked"):
+            records[name] = entry.load().describe(config)
+    return {name: record for name, record in records.items() if record}
 
 
 def _check_codecs(records: dict[str, Any]) -> dict[str, Any]:
@@ -202,7 +198,7 @@ def learn_tokenizers(
     config: TokenizerConfig,
     text: TrainingText,
     directory: Path,
-    codecs: Mapping[str, Any] = MappingProxyType({}),
+    codecs: Mapping[str, Any] | None = None,
 ) -> Tokenizers:
     """Learn source and target tokenizers and write their files into an existing directory.
 
@@ -212,7 +208,7 @@ def learn_tokenizers(
     if not is_counted:
         text = text.sample(MOST_LINES // (2 if config.one_vocabulary else 1))
     learned = {}
-    for name, record in codecs.items():
+    for name, record in (codecs or {}).items():
         codec = find_codec(name)
         src, tgt = codec.text_to_learn(record, text.src, text.tgt)
         text = replace(text, src=src, tgt=tgt)
@@ -232,7 +228,7 @@ def copy_tokenizers(
     source: Path,
     text_sha256: str,
     directory: Path,
-    codecs: Mapping[str, Any] = MappingProxyType({}),
+    codecs: Mapping[str, Any] | None = None,
     traits: Mapping[str, bool] | None = None,
 ) -> Tokenizers:
     """Copy the tokenizers in ``source`` into ``directory``, to use them with another training text.
@@ -241,7 +237,7 @@ def copy_tokenizers(
     describes the new text (see ``TrainingText``); None keeps the values in ``source``.
     """
     manifest = load_manifest(source)
-    for name, wanted in codecs.items():
+    for name, wanted in (codecs or {}).items():
         try:
             find_codec(name).check_reuse(manifest.codecs.get(name, {}), wanted)
         except ValueError as error:
@@ -259,11 +255,9 @@ def find_kind(kind: str) -> type[TokenizerManifest]:
     if not isinstance(kind, str):  # a file may have any value
         raise ValueError("expected the name of a kind of tokenizer")
     if kind in _KINDS:
-        found: type[TokenizerManifest] = import_module(f"transformer_cli.text.{kind}").Manifest
-        return found
+        return cast(type[TokenizerManifest], import_module(f"transformer_cli.text.{kind}").Manifest)
     if entry := registry.find("tokenizer", kind):
-        extended: type[TokenizerManifest] = entry.load()
-        return extended
+        return cast(type[TokenizerManifest], entry.load())
     raise ValueError(registry.describe_missing("kind of tokenizer", kind))
 
 
@@ -277,7 +271,7 @@ def load_manifest(directory: Path) -> TokenizerManifest:
     data = read_file(path)
     try:
         kind: type[TokenizerManifest] = _AnyManifest.model_validate_json(data).kind
-        manifest = kind.model_validate_json(data)
+        return kind.model_validate_json(data)
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
@@ -285,7 +279,6 @@ def load_manifest(directory: Path) -> TokenizerManifest:
             f"{path}: {key + ': ' if key else ''}{first['msg'].removeprefix('Value error, ')}; the "
             "file is damaged, or from another version of transformer-cli"
         ) from error
-    return manifest
 
 
 def load_tokenizers(directory: Path) -> Tokenizers:

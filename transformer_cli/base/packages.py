@@ -48,13 +48,13 @@ def import_extra(module: str, extra: str | None, what: str) -> ModuleType:
         ) from error
 
 
-def requirements(extra: str, package: str = "transformer-cli") -> list[str]:
-    """Return the requirements of a package's extra, in the form that pip accepts."""
+def requirements(extra: str) -> list[str]:
+    """Return the requirements of an extra of transformer-cli, in the form that pip accepts."""
     from importlib.metadata import PackageNotFoundError, requires  # takes a fifth of --help's time
 
     # Not 'transformer-cli[extra]': our name is not on the index yet, and anybody could take it.
     try:
-        declared = requires(package) or []
+        declared = requires("transformer-cli") or []
     except PackageNotFoundError:  # run from a checkout that is not installed
         return []
     of_extra = re.compile(rf"""\s*(.+?)\s*;.*\bextra == ['"]{extra}['"]""")

@@ -135,9 +135,10 @@ _unusable: dict[str, str] = {}
 def _shipped() -> dict[str, ModuleType]:
     modules = {path.parent.name: _read(path) for path in sorted(_FOLDER.glob("*/manifest.py"))}
     usable = {name: module for name, module in modules.items() if _is_usable(name, module)}
-    while lacking := {name: lacks for name in usable if (lacks := _lacks(usable, name))}:
+    needs = {name: set(getattr(module, "needs", ())) for name, module in usable.items()}
+    while lacking := {name: lacks for name in usable if (lacks := needs[name] - usable.keys())}:
         for name, others in lacking.items():
-            _unusable[name] = f"needs extensions that are not usable: {', '.join(others)}"
+            _unusable[name] = f"needs extensions that are not usable: {', '.join(sorted(others))}"
             del usable[name]
     return usable
 
@@ -148,11 +149,6 @@ def _read(path: Path) -> ModuleType:
     manifest = ModuleType(f"transformer_cli.extensions.{path.parent.name}.manifest")
     exec(compile(path.read_bytes(), path, "exec"), vars(manifest))
     return manifest
-
-
-def _lacks(usable: Mapping[str, ModuleType], name: str) -> list[str]:
-    """Return the extensions that an extension imports but that are not usable."""
-    return [each for each in getattr(usable[name], "needs", ()) if each not in usable]
 
 
 @cache

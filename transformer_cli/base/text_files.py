@@ -136,8 +136,7 @@ class Reader(io.RawIOBase):
         return len(data)
 
     def _read(self, size: int) -> bytes:
-        data: bytes = self._file.read(size)
-        return data
+        return cast(bytes, self._file.read(size))
 
     def close(self) -> None:
         """Close the file."""

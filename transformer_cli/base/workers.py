@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, Future
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from transformer_cli.base import registry
 
@@ -33,14 +33,14 @@ def find_executor(extras: Iterable[object], place: Path, unasked: bool = True) -
         UsageError: something is wrong with the options.
     """
     asked = {name: value for extra in extras for name, value in vars(extra).items()}
-    found: OpenExecutor | None = None
     entries = registry.entries("executor").values()
     for entry in sorted(entries, key=lambda entry: "option" not in entry.facts):
         option = entry.facts.get("option")
         value = asked.get(str(option))
-        if found is None and (unasked if option is None else value is not None):
-            found = entry.load()(value, place)
-    return found or SerialExecutor
+        is_wanted = unasked if option is None else value is not None
+        if is_wanted and (found := cast(OpenExecutor | None, entry.load()(value, place))):
+            return found
+    return SerialExecutor
 
 
 class SerialExecutor(Executor):

@@ -1,16 +1,39 @@
 """The command ``transformer-cli serve``, which translates for programs and for a web page."""
 
+import re
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from transformer_cli.base.errors import UsageError
+from transformer_cli.base.messages import log
 from transformer_cli.base.packages import import_extra, lazy_imports
 from transformer_cli.cli import options
-from transformer_cli.cli.declaring import CommandOptions, argument, declared_by, flag, option
+from transformer_cli.cli.declaring import (
+    CommandOptions,
+    argument,
+    build_options,
+    declared_by,
+    flag,
+    option,
+)
+from transformer_cli.cli.display import say
+from transformer_cli.cli.translate import TranslateOptions
 
 with lazy_imports():
-    from transformer_cli.extensions.serve import serving
+    import uvicorn
+    from starlette.middleware import cors
+
+    from transformer_cli.extensions.serve import guard, served, server
+
+if TYPE_CHECKING:
+    from starlette.middleware.cors import CORSMiddleware
+
+_PACKAGES = ("starlette", "uvicorn", "httptools", "python_multipart", "sentencex", "py3langid")
+_LOCAL = ("127.0.0.1", "::1", "localhost")
 
 
 @dataclass(frozen=True)
@@ -20,11 +43,11 @@ class AccessOptions(CommandOptions):
     heading = "Requests"
     runs: Annotated[list[Path], argument("RUN...", "Runs, each for another pair of languages.")]
     host: Annotated[str, option("ADDRESS", "Address to listen on.")] = "127.0.0.1"
-    port: Annotated[
-        int, option("N", "Port to listen on; 0: one that is free.", min=0, max=65_535)
-    ] = 5000
+    port: Annotated[int, option("N", "Port to listen on; 0: any free one.", min=0, max=65_535)] = (
+        5000
+    )
     keys: Annotated[
-        Path | None, option("FILE", "Ask for a key; FILE has lines with NAME SHA256-OF-KEY.")
+        Path | None, option("FILE", "Ask for a key; FILE has lines NAME SHA256-OF-KEY.")
     ] = None
     open_: Annotated[bool, flag("Serve everyone who can reach ADDRESS.", "--open")] = False
     cors: Annotated[
@@ -33,11 +56,24 @@ class AccessOptions(CommandOptions):
     max_chars: Annotated[int, option("N", "Maximum characters in a request.", min=1)] = 10_000
     max_file: Annotated[int, option("MB", "Maximum size of a file.", min=1, max=64)] = 4
     queue: Annotated[int, option("N", "Maximum requests at a time.", min=1)] = 256
-    timeout: Annotated[float, option("SECONDS", "Maximum time for a request.", min=1)] = 60.0
+    timeout: Annotated[float, option("SECONDS", "Maximum time for a request.", min=0.1)] = 60.0
     log_texts: Annotated[bool, flag("Log texts and translations.", "--log-texts")] = False
     learn: Annotated[
         int | None, option("N", "Grow the run after N new corrections, 20 or more.", min=20)
     ] = None
+
+    def check(self) -> None:
+        """Raise UsageError if options contradict each other, or a package is missing."""
+        for package in _PACKAGES:
+            import_extra(package, "serve", "serve")
+        if self.host not in _LOCAL and not (self.keys or self.open_):
+            problem = "others can reach it; add --keys FILE, or --open"
+            raise UsageError(f"--host {self.host}: {problem}")
+        if self.open_ and self.keys:
+            raise UsageError("--open: serves everyone, but --keys does not; leave one of them out")
+        for origin in self.cors or ():
+            if re.fullmatch(r"https?://[^/\s*]+", origin) is None:
+                raise UsageError(f"--cors {origin}: expected an origin such as https://example.org")
 
 
 @dataclass(frozen=True)
@@ -58,10 +94,55 @@ def serve(given: ServeOptions) -> None:
     Example:
       transformer-cli serve runs/toy --learn 50
     """
-    for package in ("starlette", "uvicorn", "python_multipart", "sentencex"):
-        import_extra(package, "serve", "serve")
-    if given.host not in serving.LOCAL and not (given.keys or given.open_):
-        raise UsageError(f"--host {given.host}: others can reach it; add --keys FILE, or --open")
-    if given.open_ and given.keys:
-        raise UsageError("--open: serves everyone, but --keys does not; leave one of them out")
-    serving.run_server(given)
+    given.check()
+    family = socket.AF_INET6 if ":" in given.host else socket.AF_INET
+    try:
+        listening = socket.create_server((given.host, given.port), family=family, backlog=1024)
+    except OSError as error:
+        where, advice = (
+            f"--host {given.host} --port {given.port}",
+            "choose another --port or --host",
+        )
+        raise UsageError(f"{where}: {error.strerror}; {advice}") from error
+    with listening, open_app(given) as app:
+        config = uvicorn.Config(
+            app,
+            http=guard.ImpatientProtocol,
+            ws="none",
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=round(given.timeout) + 1,
+        )
+        host, port = listening.getsockname()[:2]
+        say(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+@contextmanager
+def open_app(given: ServeOptions) -> "Iterator[CORSMiddleware]":
+    """Open the runs; return the ASGI application that serves them."""
+    hardware: dict[str, Any] = {
+        "device": given.device,
+        "precision": given.precision,
+        "threads": given.threads,
+    }
+    opened: dict[tuple[str, str], served.Served] = {}
+    with ExitStack() as stack:
+        for path in given.runs:
+            run = path if path.name.strip(".") else path.resolve()
+            translating = build_options(TranslateOptions, "translate", run=run, **hardware)
+            one = stack.enter_context(served.open_run(translating, given.learn))
+            languages = " to ".join(one.languages)
+            if one.languages in opened:
+                raise UsageError(f"{run}: another run translates {languages}, too; leave one out")
+            opened[one.languages] = one
+            log(f"{one.chain[-1]}: translates {languages}")
+        is_local, origins = given.host in _LOCAL, given.cors or []
+        keys = guard.read_keys(given.keys) if given.keys else {}
+        app = server.Server(opened, given, keys, is_local).app()
+        # A character takes up to 12 bytes in JSON.
+        most_bytes = given.max_file << 20, 12 * given.max_chars + 10_000
+        guarded = guard.Guard(app, given.queue, given.timeout, most_bytes, is_local, origins)
+        yield cors.CORSMiddleware(guarded, origins, ["GET", "POST"], ["*"])

@@ -1,4 +1,4 @@
-"""What a server accepts: hosts, origins, sizes, numbers of requests, and how long they take."""
+"""What a server accepts: hosts, origins, keys, sizes, numbers of requests, and slow clients."""
 
 import asyncio
 import hashlib
@@ -8,10 +8,9 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequen
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from transformer_cli.base.errors import UsageError
@@ -23,8 +22,8 @@ Send = Callable[[Any], Awaitable[None]]
 
 SECONDS_TO_SEND = 10.0
 """How long a client may take to send a request."""
+_MOST_HEADERS = 1 << 16  # bytes
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-_LATER, _LAST = {"Retry-After": "1"}, {"Connection": "close"}
 _POLICY = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     b"img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -38,62 +37,51 @@ _SAFE = [
 
 @dataclass
 class Guard:
-    """Lets requests through to an app, or refuses them.
+    """An ASGI application that refuses requests to another one, or limits them.
 
     Attributes:
-        app: the ASGI app.
-        queue: how many requests may be under way.
-        seconds: how long each may take.
-        most_bytes: the largest body, by path; the value of '' is for other paths.
-        is_local: whether the server only serves this machine, so that only its names are right.
-        origins: other origins whose pages may use the server.
+        app: the other application.
+        queue: the maximum number of requests at a time.
+        seconds: the maximum time for a request.
+        most_bytes: the largest body of a file, and of another request.
+        is_local: whether only this machine reaches the server, so that only its names are right.
+        origins: other sites whose pages may use the server.
     """
 
     app: Callable[[Scope, Receive, Send], Awaitable[None]]
     queue: int
     seconds: float
-    most_bytes: dict[str, int]
+    most_bytes: tuple[int, int]
     is_local: bool
     origins: Sequence[str]
-    under_way: int = field(default=0, init=False)
+    _count: int = field(default=0, init=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle an ASGI event; see its specification."""
+        """Handle a connection; see the specification of ASGI."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
-        elif (refusal := self._refuse(scope)) is not None:
-            await refusal(scope, receive, send)
-        else:
-            await self._let_through(scope, receive, send)
-
-    def _refuse(self, scope: Scope) -> Response | None:
-        headers = {name.decode("latin-1"): at.decode("latin-1") for name, at in scope["headers"]}
-        host = headers.get("host", "")
-        # A page of another site can send requests to this machine, even under a name of its own.
-        if self.is_local and re.sub(r":\d+$", "", host) not in _LOOPBACK:
-            return refuse(403, "this server only answers to 127.0.0.1 and localhost")
-        origin = headers.get("origin", "")
-        if origin and urlsplit(origin).netloc != host and origin not in self.origins:
-            return refuse(403, f"pages of {origin[:100]} may not use this server; see --cors")
-        if scope["method"] == "POST" and self.under_way >= self.queue:
-            return refuse(503, "too many requests; try again later", _LATER)
-        return None
-
-    async def _let_through(self, scope: Scope, receive: Receive, send: Send) -> None:
-        limit = self.most_bytes.get(scope["path"], self.most_bytes[""])
+            return
+        is_file = scope["path"] == "/translate_file"
+        left = self.most_bytes[0 if is_file else 1]
         sent_by = asyncio.get_running_loop().time() + SECONDS_TO_SEND
-        has_started = False
+        has_started = is_counted = False
 
         async def receive_in_time() -> Any:
-            nonlocal limit
+            nonlocal left, is_counted
             try:
                 async with asyncio.timeout_at(sent_by):
                     message = await receive()
             except TimeoutError:
-                raise HTTPException(408, "the request did not arrive in time", _LAST) from None
-            limit -= len(message.get("body", b""))
-            if limit < 0:
-                raise HTTPException(413, "the request is too large", _LAST)
+                raise HTTPException(408, "the request did not arrive in time") from None
+            left -= len(message.get("body", b""))
+            if left < 0:
+                raise HTTPException(413, "the request is too large", {"Connection": "close"})
+            if message["type"] == "http.request" and not message.get("more_body"):
+                # Count only whole requests, so that slow senders do not keep out others.
+                if not is_counted and self._count >= self.queue and scope["method"] == "POST":
+                    raise HTTPException(503, "too many requests; try again", {"Retry-After": "1"})
+                self._count += not is_counted
+                is_counted = True
             return message
 
         async def send_safely(message: Any) -> None:
@@ -103,16 +91,29 @@ class Guard:
                 message["headers"] = [*message["headers"], *_SAFE]
             await send(message)
 
-        self.under_way += 1
         try:
             async with asyncio.timeout(self.seconds):
-                await self.app(scope, receive_in_time, send_safely)
+                if (why := self._refuse(scope)) is not None:
+                    await refuse(403, why)(scope, receive, send_safely)
+                else:
+                    await self.app(scope, receive_in_time, send_safely)
         except TimeoutError:
             if not has_started:
                 why = "the translation takes too long; send less text, or try again later"
-                await refuse(503, why, _LATER)(scope, receive, send_safely)
+                await refuse(503, why, {"Retry-After": "1"})(scope, receive, send_safely)
         finally:
-            self.under_way -= 1
+            self._count -= is_counted
+
+    def _refuse(self, scope: Scope) -> str | None:
+        """Return why a request is refused, or None."""
+        headers = {name.decode("latin-1"): at.decode("latin-1") for name, at in scope["headers"]}
+        host, origin = headers.get("host", ""), headers.get("origin", "")
+        # A page of another site can send requests to this machine, even under a name of its own.
+        if self.is_local and re.sub(r":\d+$", "", host) not in _LOOPBACK:
+            return "this server only answers to 127.0.0.1 and localhost"
+        if origin and origin.partition("://")[2] != host and origin not in self.origins:
+            return f"pages of {origin[:100]} may not use this server; see --cors"
+        return None
 
 
 def refuse(status: int, why: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
@@ -121,58 +122,73 @@ def refuse(status: int, why: str, headers: Mapping[str, str] | None = None) -> J
 
 
 class ImpatientProtocol(HttpToolsProtocol):
-    """HTTP, where a connection ends if it has no request and does not send one in time."""
+    """HTTP, with limits on the time and the size of a request's headers."""
 
     _deadline: asyncio.TimerHandle | None = None
+    _bytes = 0
 
     def connection_made(self, transport: Any) -> None:
         """Start to wait for the first request."""
         super().connection_made(transport)
-        self._wait()
+        self._deadline = self.loop.call_later(SECONDS_TO_SEND, transport.abort)
 
-    def _wait(self) -> None:
-        self._deadline = self.loop.call_later(SECONDS_TO_SEND, self._drop)
+    def data_received(self, data: bytes) -> None:
+        """Read a part of a request."""
+        if self._deadline is not None and (size := self._bytes + len(data)):
+            self._bytes = size
+        super().data_received(data)
+        if self._deadline is not None and self._bytes > _MOST_HEADERS:
+            self.transport.abort()
 
-    def _drop(self) -> None:
-        if self.transport.is_closing():
-            return
-        if self.cycle is None or self.cycle.response_complete:
-            self.transport.close()
-        else:
-            self._wait()
+    def on_message_begin(self) -> None:
+        """Start to wait for a request's headers."""
+        super().on_message_begin()
+        self.on_headers_end()
+        self._deadline = self.loop.call_later(SECONDS_TO_SEND, self.transport.abort)
+
+    def on_headers_complete(self) -> None:
+        """Stop to wait; the application limits the time for the body."""
+        self.on_headers_end()
+        super().on_headers_complete()
+
+    def on_headers_end(self) -> None:
+        """Stop the timer, and count the next headers from zero."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline, self._bytes = None, 0
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop to wait."""
+        self.on_headers_end()
+        super().connection_lost(exc)
 
 
 # --- keys -----------------------------------------------------------------------------------------
 
 
 def read_keys(path: Path) -> dict[str, str]:
-    """Return the names of keys, by the SHA-256 of each key, from a file of lines 'NAME SHA256'.
+    """Return the names of keys, by the SHA-256 of each key, from lines such as 'ann SHA256'.
 
     Raises:
-        UsageError: a line has another form, or there is none.
+        UsageError: the file cannot be read, a line has another form, or there is no key.
     """
-    found = {}
     try:
         lines = read_small(path).decode().splitlines()
     except (OSError, UnicodeError) as error:
         raise UsageError(f"--keys: {path}: cannot be read: {error}") from error
+    found = {}
     for number, line in enumerate(lines, start=1):
-        if not line.strip() or line.startswith("#"):
-            continue
-        match = re.fullmatch(r"(\S+)\s+([0-9a-fA-F]{64})\s*", line)
-        if match is None:
-            advice = "expected a name and the SHA-256 of a key, as in docs/extensions/serve.md"
-            raise UsageError(f"--keys: {path}: line {number}: {advice}")
-        found[match[2].lower()] = match[1]
+        if line.strip() and not line.startswith("#"):
+            match = re.fullmatch(r"(\S+)\s+([0-9a-fA-F]{64})\s*", line)
+            if match is None or match[2].lower() == hashlib.sha256(b"").hexdigest():
+                raise UsageError(f"--keys: {path}: line {number}: expected NAME SHA256-OF-KEY")
+            found[match[2].lower()] = match[1]
     if not found:
-        raise UsageError(f"--keys: {path}: has no keys; add a line with a name and a SHA-256")
+        raise UsageError(f"--keys: {path}: has no keys; add a line NAME SHA256-OF-KEY")
     return found
 
 
-def find_key(keys: dict[str, str], given: str) -> str | None:
-    """Return the name of a key, or None; the time does not depend on which characters are right."""
-    own, found = hashlib.sha256(given.encode(errors="replace")).hexdigest(), None
-    for hashed, name in keys.items():
-        if hmac.compare_digest(own, hashed):
-            found = name
-    return found
+def find_key(keys: Mapping[str, str], given: str) -> str | None:
+    """Return the name of a key, or None, in a time that does not depend on its first characters."""
+    own = hashlib.sha256(given.encode(errors="replace")).hexdigest()
+    return next((keys[each] for each in [*keys] if hmac.compare_digest(own, each)), None)

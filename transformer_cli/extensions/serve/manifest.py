@@ -2,7 +2,7 @@
 
 api = 1
 needs = ("alignments", "checks", "constraints", "documents", "growing")
-provides = {
+provides: dict[str, dict[str, dict[str, object]]] = {
     "command": {"serve": {"load": "command:serve"}},
-    "run file": {"served": {}},
+    "run file": {"served": {"unlocked": True, "stays": True}},
 }

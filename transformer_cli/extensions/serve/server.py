@@ -1,19 +1,21 @@
-"""Answers requests: LibreTranslate's interface, the page, and what was learned."""
+"""Answers requests, with LibreTranslate's interface, and sends the page."""
 
 import asyncio
+import re
 import secrets
-from collections import ChainMap, OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
-from importlib import import_module
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import parse_qsl
 
-from pydantic import ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -21,46 +23,67 @@ from starlette.staticfiles import StaticFiles
 from transformer_cli.base.errors import TransformerCliError
 from transformer_cli.base.messages import log
 from transformer_cli.base.packages import __version__
-from transformer_cli.base.registry import entries
-from transformer_cli.cli.translate import TranslateOptions
+from transformer_cli.base.registry import Entry, entries
 from transformer_cli.config.languages import base_language
 from transformer_cli.extensions.checks.rules import detect_language
+from transformer_cli.extensions.documents.command import fill_document
+from transformer_cli.extensions.documents.document import Source, join_lines
 from transformer_cli.extensions.documents.formats import format_of
-from transformer_cli.extensions.growing.memory import FILE, read_memory
-from transformer_cli.extensions.serve import messages
+from transformer_cli.extensions.documents.inline import Span
+from transformer_cli.extensions.documents.sentences import cut_sentences, join_sentences
+from transformer_cli.extensions.growing.memory import fold
 from transformer_cli.extensions.serve.guard import find_key, refuse
-from transformer_cli.extensions.serve.learning import Learner
-from transformer_cli.extensions.serve.served_model import Kind, Model, ModelQueue
-from transformer_cli.extensions.serve.texts import translate_document, translate_texts
+from transformer_cli.extensions.serve.model import Line, Model, Wanted
+from transformer_cli.extensions.serve.served import Served
+from transformer_cli.inference.translator import Watcher
 
-Body = TypeVar("Body", bound=messages.AnyRequest)
+_MOST_ALTERNATIVES, _MOST_TEXTS = 10, 1_000
+_KEPT_BYTES = 1 << 26  # of translated files, of which the oldest are forgotten
+
+
+class AnyRequest(BaseModel):
+    """What every request may have."""
+
+    api_key: str = ""
+
+
+class DetectRequest(AnyRequest):
+    """A text whose language to detect."""
+
+    q: str
+
+
+class PairRequest(AnyRequest):
+    """The languages of a model; the source may be 'auto' where a text is translated."""
+
+    source: str
+    target: str
+
+
+class TranslateRequest(PairRequest):
+    """One text or several to translate; ``details`` are words, their alignment, and doubts."""
+
+    q: str | list[str]
+    format: str = Field("text", pattern="^(text|html)$")
+    alternatives: int = Field(0, ge=0, le=_MOST_ALTERNATIVES)
+    details: bool = False
+
+
+class FileRequest(PairRequest):
+    """A file to translate, as form data."""
+
+    file: Any = Field(json_schema_extra={"type": "string", "format": "binary"})
+
+
+class SuggestRequest(PairRequest):
+    """A text, and its correct translation."""
+
+    q: str
+    s: str
+
+
+Body = TypeVar("Body", bound=AnyRequest)
 Handler = Callable[[Request], Awaitable[Response]]
-
-_KEPT_BYTES = 1 << 26  # of translated files that nobody has fetched yet
-
-
-@dataclass
-class Served:
-    """A run that is served: its model, and what it learns from, unless it cannot learn."""
-
-    languages: tuple[str, str]
-    options: TranslateOptions
-    learner: Learner | None
-    queue: ModelQueue = field(init=False)
-
-    def __post_init__(self) -> None:
-        run = self.learner.chain[-1] if self.learner else self.options.run
-        self.queue = ModelQueue(self._load(run))
-
-    def _load(self, run: Path) -> Model:
-        sent = self.learner.corrections.chosen if self.learner else {}
-        model = Model(replace(self.options, run=run), ChainMap(sent, read_memory(run / FILE)))
-        model.translate([], Kind())  # loads it
-        return model
-
-    def take_over(self, run: Path) -> None:
-        """Translate with another run from the next batch on."""
-        self.queue.model = self._load(run)
 
 
 @dataclass
@@ -69,19 +92,15 @@ class Server:
 
     Attributes:
         served: the runs, by their pairs of languages.
+        given: the options of ``serve``.
         keys: the names of keys, by their SHA-256; empty if none is needed.
         is_local: whether only this machine can send requests.
-        most_characters: of the texts of a request.
-        growing: options of ``train`` for growing.
-        logs_texts: whether to log texts and translations.
     """
 
-    served: dict[tuple[str, str], Served]
-    keys: dict[str, str]
+    served: Mapping[tuple[str, str], Served]
+    given: Any
+    keys: Mapping[str, str]
     is_local: bool
-    most_characters: int
-    growing: Sequence[str]
-    logs_texts: bool
     _files: OrderedDict[str, tuple[str, bytes]] = field(default_factory=OrderedDict)
     _growths: set["asyncio.Task[None]"] = field(default_factory=set)
 
@@ -90,36 +109,34 @@ class Server:
 
         @asynccontextmanager
         async def lifespan(_: Starlette) -> AsyncIterator[None]:
+            detect_language("")  # so that no request waits until it is loaded
+            self._learn()
             yield
             for task in self._growths:
                 task.cancel()
             await asyncio.gather(*self._growths, return_exceptions=True)
 
         routes = [Route(path, handle, methods=[how]) for how, path, handle, _ in self._endpoints]
-        page = StaticFiles(packages=[(__package__, "page")], html=True)
+        page = Mount("/", StaticFiles(packages=[(__package__, "page")], html=True))
         handlers: dict[Any, Any] = {
             HTTPException: lambda _, error: refuse(error.status_code, error.detail, error.headers),
             TransformerCliError: lambda _, error: refuse(400, str(error)),
         }
-        app = Starlette(
-            routes=[*routes, Mount("/", page)], lifespan=lifespan, exception_handlers=handlers
-        )
-        app.state.served = self.served
-        return app
+        return Starlette(routes=[*routes, page], lifespan=lifespan, exception_handlers=handlers)
 
     @property
-    def _endpoints(self) -> list[tuple[str, str, Handler, type[messages.AnyRequest] | None]]:
+    def _endpoints(self) -> list[tuple[str, str, Handler, type[AnyRequest] | None]]:
         """The method, path, function and body of each request."""
         return [
-            ("POST", "/translate", self._translate, messages.TranslateRequest),
-            ("POST", "/detect", self._detect, messages.DetectRequest),
-            ("POST", "/translate_file", self._translate_file, messages.FileRequest),
-            ("POST", "/suggest", self._suggest, messages.SuggestRequest),
-            ("POST", "/rollback", self._roll_back, messages.PairRequest),
+            ("POST", "/translate", self._translate, TranslateRequest),
+            ("POST", "/detect", self._detect, DetectRequest),
+            ("POST", "/translate_file", self._translate_file, FileRequest),
+            ("POST", "/suggest", self._suggest, SuggestRequest),
+            ("POST", "/rollback", self._roll_back, PairRequest),
+            ("POST", "/learning", self._learning, PairRequest),
             ("GET", "/download_file/{name}", self._download_file, None),
             ("GET", "/languages", self._languages, None),
             ("GET", "/frontend/settings", self._settings, None),
-            ("GET", "/learning", self._learning, None),
             ("GET", "/health", self._health, None),
             ("GET", "/spec", self._spec, None),
         ]
@@ -128,126 +145,120 @@ class Server:
 
     async def _translate(self, request: Request) -> Response:
         """Translate a text, or several."""
-        given, _ = await self._read(request, messages.TranslateRequest)
+        given, _ = await self._read(request, TranslateRequest)
         texts = [given.q] if isinstance(given.q, str) else given.q
         self._check_length(texts)
         served, detected = self._choose(given, " ".join(texts))
+        model = served.queue.model
         if given.format == "html":
-            form, model = entries("document")["html"], served.queue.model
-            done = [await translate_document(served.queue, form, "q", x.encode()) for x in texts]
-            answers: list[dict[str, Any]] = [{"translatedText": one.decode()} for one in done]
+            fill = partial(_fill_html, model, texts)
+            done = (await served.queue.translate_document(fill)).decode().split("\0")
+            answers: list[dict[str, Any]] = [{"translatedText": one} for one in done]
         else:
-            kind = Kind(given.alternatives + 1 if given.alternatives else None, given.details)
-            answers, model = await translate_texts(served.queue, texts, kind)
-        for text, answer in zip(texts, answers, strict=True):
+            wanted = Wanted(given.alternatives + 1 if given.alternatives else None, given.details)
+            answers = await _translate_texts(served, model, texts, wanted)
+        for text, answer in zip(texts, answers, strict=False):
             answer |= detected
-            if self.logs_texts:
+            if self.given.log_texts:
                 log(f"{text!r} -> {answer['translatedText']!r}")
         if isinstance(given.q, list):
-            names = answers[0] if answers else ["translatedText"]
-            answers = [{name: [each[name] for each in answers] for name in names}]
+            names = answers[0] if texts else ["translatedText"]
+            answers = [{name: [each[name] for each in answers[: len(texts)]] for name in names}]
         return JSONResponse({**answers[0], "model": model.options.run.name})
 
     async def _detect(self, request: Request) -> Response:
         """Detect the language of a text."""
-        given, _ = await self._read(request, messages.DetectRequest)
+        given, _ = await self._read(request, DetectRequest)
         self._check_length([given.q])
-        found = detect_language(given.q)[:3]
-        return JSONResponse([_confidence(*each) for each in found])
+        found = await asyncio.to_thread(detect_language, given.q)
+        return JSONResponse([_confidence(*each) for each in found[:3]])
 
     async def _translate_file(self, request: Request) -> Response:
         """Translate a file; the answer has the address of the translation."""
-        given, _ = await self._read(request, messages.FileRequest)
+        given, _ = await self._read(request, FileRequest)
         if not hasattr(given.file, "filename"):
             raise HTTPException(400, "file: send it as multipart/form-data")
-        name = Path(given.file.filename or "text.txt").name
-        form = format_of(Path(name))
-        if form is None and not name.endswith(".txt"):
-            raise HTTPException(400, f"{name[-40:]}: send one of {', '.join(self._endings)}")
+        path = Path(re.sub(r"[^\w.-]", "_", given.file.filename or "text.txt", flags=re.ASCII))
+        form = format_of(path)
+        if form is None and path.suffix != ".txt":
+            raise HTTPException(400, f"{path.suffix[:20]}: send one of {', '.join(self._endings)}")
         data = await given.file.read()
         served, _ = self._choose(given, data[:10_000].decode(errors="replace"))
         form = form or entries("document")["lines"]
-        done = await translate_document(served.queue, form, name, data)
-        address = f"{secrets.token_urlsafe(16)}{Path(name).suffix.lower()}"
-        self._files[address] = (f"{Path(name).stem}_{served.languages[1]}{Path(name).suffix}", done)
-        while sum(len(kept) for _, kept in self._files.values()) > _KEPT_BYTES:
+        fill = partial(_fill, served.queue.model, form, path.name, data)
+        done = await served.queue.translate_document(fill)
+        name = f"{secrets.token_urlsafe(16)}{path.suffix}"
+        self._files[name] = f"{path.stem}_{served.languages[1]}{path.suffix}", done
+        while len(self._files) > 1 and sum(len(x) for _, x in self._files.values()) > _KEPT_BYTES:
             self._files.popitem(last=False)
-        url = str(request.base_url.replace(path=f"/download_file/{address}"))
+        url = str(request.base_url.replace(path=f"/download_file/{name}"))
         return JSONResponse({"translatedFileUrl": url})
 
     async def _download_file(self, request: Request) -> Response:
         """Send a translated file."""
         if (kept := self._files.get(request.path_params["name"])) is None:
             raise HTTPException(404, "there is no such file any more; translate it again")
-        name, data = kept
-        plain = "".join(
-            sign if (sign.isascii() and sign.isalnum()) or sign in "._-" else "_" for sign in name
-        )
-        sent = {"Content-Disposition": f'attachment; filename="{plain}"'}
-        return Response(data, headers=sent, media_type="application/octet-stream")
+        sent = {"Content-Disposition": f'attachment; filename="{kept[0]}"'}
+        return Response(kept[1], headers=sent, media_type="application/octet-stream")
 
     # --- learning ---------------------------------------------------------------------------------
 
     async def _suggest(self, request: Request) -> Response:
-        """Take a correction; answer once it is on the disk."""
-        given, sender = await self._read(request, messages.SuggestRequest)
+        """Take a correction, and answer once it is on the disk."""
+        given, sender = await self._read(request, SuggestRequest)
         self._check_length([given.q, given.s])
         served, _ = self._choose(given, given.q)
-        if (learner := served.learner) is None:
+        if served.corrections is None:
             raise HTTPException(403, "this server takes no corrections")
-        if not given.q.strip() or not given.s.strip():
-            raise HTTPException(400, "q and s: neither may be empty")
-        (before,), _ = await translate_texts(served.queue, [given.q], Kind())
-        add = learner.corrections.add
-        await asyncio.to_thread(add, given.q, given.s, before["translatedText"], sender)
-        if learner.is_due:
-            task = asyncio.create_task(learner.grow(self.growing, served.take_over))
-            self._growths.add(task)
-            task.add_done_callback(self._growths.discard)
-        return JSONResponse({"success": True})
+        (before,) = await _translate_texts(served, served.queue.model, [given.q], Wanted())
+        add = served.corrections.add
+        now = await asyncio.to_thread(add, given.q, given.s, before["translatedText"], sender)
+        self._learn()
+        return JSONResponse({"success": True, "translatedText": now})
+
+    def _learn(self) -> None:
+        """Grow each run that has enough new corrections."""
+        for served in self.served.values():
+            if served.is_due:
+                task = asyncio.create_task(served.grow(["--device", self.given.device]))
+                self._growths.add(task)
+                task.add_done_callback(self._growths.discard)
 
     async def _roll_back(self, request: Request) -> Response:
         """Leave out the last growth."""
-        given, _ = await self._read(request, messages.PairRequest)
+        given, _ = await self._read(request, PairRequest)
         if not (self.keys or self.is_local):
             raise HTTPException(403, "needs a key; start the server with --keys")
         served, _ = self._choose(given, "")
-        if served.learner is None:
-            raise HTTPException(403, "this server takes no corrections")
-        await asyncio.to_thread(served.take_over, served.learner.roll_back())
-        return JSONResponse({"success": True, **served.learner.facts})
+        await served.roll_back()
+        return JSONResponse(served.facts)
 
-    async def _learning(self, _: Request) -> Response:
-        """What each model learns from corrections, and what came of it."""
-        facts = [
-            {"source": src, "target": tgt, **served.learner.facts}
-            for (src, tgt), served in self.served.items()
-            if served.learner
-        ]
-        return JSONResponse(facts)
+    async def _learning(self, request: Request) -> Response:
+        """What the model learns from corrections, and what the last growth led to."""
+        given, _ = await self._read(request, PairRequest)
+        return JSONResponse(self._choose(given, "")[0].facts)
 
-    # --- what there is ----------------------------------------------------------------------------
+    # --- facts ------------------------------------------------------------------------------------
 
     async def _languages(self, _: Request) -> Response:
-        """The languages, and those that each can be translated into."""
+        """The languages, and those into which each can be translated."""
         codes = sorted({code for pair in self.served for code in pair})
         return JSONResponse([self._language(code) for code in codes])
 
     def _language(self, code: str) -> dict[str, Any]:
         targets = sorted(tgt for src, tgt in self.served if src == code)
-        return {"code": code, "name": _name_language(code), "targets": targets}
+        return {"code": code, "name": code, "targets": targets}
 
     async def _settings(self, _: Request) -> Response:
         """What a page needs to know."""
         src, tgt = next(iter(self.served))
-        learns = any(served.learner for served in self.served.values())
         about = {
             "apiKeys": bool(self.keys),
             "keyRequired": bool(self.keys),
-            "charLimit": self.most_characters,
+            "charLimit": self.given.max_chars,
             "frontendTimeout": 500,
             "language": {"source": self._language(src), "target": self._language(tgt)},
-            "suggestions": learns,
+            "suggestions": any(one.corrections for one in self.served.values()),
             "filesTranslation": True,
             "supportedFilesFormat": self._endings,
         }
@@ -255,23 +266,20 @@ class Server:
 
     @property
     def _endings(self) -> list[str]:
-        return [
-            ".txt",
-            *(e for each in entries("document").values() for e in each.facts["endings"]),
-        ]
+        return [".txt", *(e for one in entries("document").values() for e in one.facts["endings"])]
 
     async def _health(self, _: Request) -> Response:
         """Whether the server works."""
         return JSONResponse({"status": "ok"})
 
     async def _spec(self, _: Request) -> Response:
-        """This description, in OpenAPI."""
+        """A description of all requests, in OpenAPI."""
         paths: dict[str, Any] = {}
         for how, path, handle, body in self._endpoints:
-            responses = {"200": {"description": "the answer"}, "400": {"description": "the error"}}
+            responses = {"200": {"description": "the answer"}, "400": {"description": "an error"}}
             about: dict[str, Any] = {"summary": handle.__doc__, "responses": responses}
             if body:
-                kind = "multipart/form-data" if body is messages.FileRequest else "application/json"
+                kind = "multipart/form-data" if body is FileRequest else "application/json"
                 about["requestBody"] = {"content": {kind: {"schema": body.model_json_schema()}}}
             paths[path] = {how.lower(): about}
         info = {"title": "transformer-cli serve", "version": __version__}
@@ -281,18 +289,23 @@ class Server:
 
     async def _read(self, request: Request, kind: type[Body]) -> tuple[Body, str]:
         """Return the body of a request and who sent it, or refuse it."""
+        content = request.headers.get("content-type", "")
         try:
-            if request.headers.get("content-type", "").startswith("application/json"):
+            if content.startswith("multipart/"):
+                body: Any = dict(await request.form())
+            elif content.startswith("application/json"):
                 body = await request.json()
             else:
-                body = dict(await request.form())
+                body = dict(parse_qsl((await request.body()).decode(), keep_blank_values=True))
             given = kind.model_validate(body)
         except ValidationError as error:
             first = error.errors()[0]
-            place = ".".join(map(str, first["loc"]))
+            place = first["loc"][0] if first["loc"] else "the body"
             raise HTTPException(400, f"{place}: {first['msg']}") from None
         except (ValueError, RecursionError):
             raise HTTPException(400, "the body is neither JSON nor a form") from None
+        except ClientDisconnect:
+            raise HTTPException(400, "the request was not sent to its end") from None
         if not self.keys:
             return given, request.client.host if request.client else ""
         bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
@@ -301,16 +314,19 @@ class Server:
         return given, name
 
     def _check_length(self, texts: Sequence[str]) -> None:
-        if (count := sum(map(len, texts))) > self.most_characters:
-            raise HTTPException(400, f"{count:,} characters; send at most {self.most_characters:,}")
+        most = self.given.max_chars
+        if (count := sum(map(len, texts))) > most or len(texts) > _MOST_TEXTS:
+            sent = f"{count:,} characters in {len(texts):,} texts"
+            raise HTTPException(400, f"{sent}; send at most {most:,} in {_MOST_TEXTS:,}")
         try:
             "".join(texts).encode()
         except UnicodeEncodeError:
             raise HTTPException(400, "the text has half of a character (a surrogate)") from None
 
-    def _choose(self, given: messages.PairRequest, text: str) -> tuple[Served, dict[str, Any]]:
+    def _choose(self, given: PairRequest, text: str) -> tuple[Served, dict[str, Any]]:
         """Return the run for a request's languages, and what is said about a detected one."""
-        source, target, detected = base_language(given.source), base_language(given.target), {}
+        source, target = base_language(given.source), base_language(given.target)
+        detected = {}
         if given.source == "auto":
             sources = [src for src, tgt in self.served if tgt == target]
             found = [each for each in detect_language(text) if each[0] in sources]
@@ -318,9 +334,8 @@ class Server:
             detected = {"detectedLanguage": _confidence(source, share)}
         if (served := self.served.get((source, target))) is None:
             pairs = ", ".join(f"{src} to {tgt}" for src, tgt in self.served)
-            raise HTTPException(
-                400, f"cannot translate {given.source[:20]} to {given.target[:20]}; can: {pairs}"
-            )
+            asked = f"{given.source[:20]} to {given.target[:20]}"
+            raise HTTPException(400, f"cannot translate {asked}, only {pairs}")
         return served, detected
 
 
@@ -328,9 +343,70 @@ def _confidence(code: str, share: float) -> dict[str, Any]:
     return {"language": code, "confidence": round(100 * share)}
 
 
-def _name_language(code: str) -> str:
-    """Return the English name of a language, as spaCy has it, or its code."""
-    try:
-        return str(import_module(f"spacy.lang.{code}").__all__[0])
-    except (ImportError, AttributeError):
-        return code
+# --- texts and documents --------------------------------------------------------------------------
+
+
+async def _translate_texts(
+    served: Served, model: Model, texts: Sequence[str], wanted: Wanted
+) -> list[dict[str, Any]]:
+    """Return the answer for each text, which may have several sentences and lines."""
+    cut = [
+        [(0, len(text))]
+        if fold(text) in model.corrections
+        else cut_sentences(text, served.languages[0])
+        for text in texts
+    ]
+    pairs = [*zip(texts, cut, strict=True)]
+    lines = [*dict.fromkeys(join_lines(text[slice(*at)]) for text, spans in pairs for at in spans)]
+    done = await served.queue.translate(model, lines, wanted)
+    found = dict(zip(lines, done, strict=True))
+    ranks = [
+        {line: (one.translations[rank:] or one.translations[-1:])[0] for line, one in found.items()}
+        for rank in range(wanted.n_best or 1)
+    ]
+    answers = []
+    for text, spans in pairs:
+        best, *others = (join_sentences(text, spans, rank) for rank in ranks)
+        answer: dict[str, Any] = {"translatedText": best.text}
+        if wanted.n_best:
+            texts_of_others = dict.fromkeys(other.text for other in others)
+            answer["alternatives"] = [one for one in texts_of_others if one != best.text]
+        if wanted.is_detailed:
+            answer["details"] = {
+                "source": best.src_words,
+                "target": best.tgt_words,
+                "links": sorted(best.links),
+                "doubtful": _number_doubtful(text, spans, found),
+                "doubts": best.doubts,
+            }
+        answers.append(answer)
+    return answers
+
+
+def _number_doubtful(text: str, spans: Sequence[Span], found: Mapping[str, Line]) -> list[int]:
+    """Return the indices of doubtful words among all words of a text's translation."""
+    doubtful: list[int] = []
+    count = 0
+    for at in spans:
+        line = found[join_lines(text[slice(*at)])]
+        doubtful += [count + word for word in line.doubtful]
+        count += len(line.translations[0].text.split())
+    return doubtful
+
+
+def _fill_html(model: Model, texts: Sequence[str], should_stop: Callable[[], bool]) -> bytes:
+    """Translate texts in HTML; return them with a zero byte between them."""
+    form = entries("document")["html"]
+    return b"\0".join(_fill(model, form, "q", text.encode(), should_stop) for text in texts)
+
+
+def _fill(
+    model: Model, form: Entry, name: str, data: bytes, should_stop: Callable[[], bool]
+) -> bytes:
+    """Translate a document."""
+    settings = model.plain.config.data
+    document = form.load()(Source(name, data, (settings.src_lang, settings.tgt_lang)))
+    document.segments = [segment.without_soft_hyphens() for segment in document.segments]
+    watcher = Watcher(should_stop=should_stop)
+    filled = fill_document(model.options, document, model.detailed, None, watcher)
+    return bytes(filled.data)

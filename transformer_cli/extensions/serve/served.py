@@ -1,0 +1,184 @@
+"""A run that is served, which learns: it grows with corrections in a process of low priority."""
+
+import asyncio
+import json
+import os
+import shutil
+import sys
+from collections import ChainMap
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from transformer_cli.base.errors import RunError, TransformerCliError
+from transformer_cli.base.files import check_no_links, read_json, read_small
+from transformer_cli.base.messages import log
+from transformer_cli.base.text_files import write_text
+from transformer_cli.cli.translate import TranslateOptions
+from transformer_cli.config.languages import base_language
+from transformer_cli.extensions.growing.growth import next_run
+from transformer_cli.extensions.growing.memory import FILE, read_memory, write_memory
+from transformer_cli.extensions.serve.corrections import Corrections
+from transformer_cli.extensions.serve.model import Model, ModelQueue
+from transformer_cli.runs.directory import RunDirectory, is_run, lock_directory
+
+_LOWEST = 64 if sys.platform == "win32" else 19  # priority; 64 is IDLE_PRIORITY_CLASS
+
+
+@dataclass
+class Served:
+    """A served run.
+
+    Attributes:
+        options: the run, and how to translate with it.
+        languages: its source and target language.
+        corrections: what it was sent, in RUN/served; None if that cannot be written.
+        learn: the number of newly corrected texts that start a growth; None: none does.
+        chain: the run, then each accepted growth of it; the last one translates.
+        learned: the corrections that the last growth was given.
+        last: what the last growth led to, in words.
+    """
+
+    options: TranslateOptions
+    languages: tuple[str, str]
+    corrections: Corrections | None
+    learn: int | None
+    learned: dict[str, str] = field(default_factory=dict)
+    last: str = ""
+    is_growing: bool = False
+
+    def __post_init__(self) -> None:
+        self.chain = [self.options.run]
+        match read_json(self._directory / "learning.json"):
+            case {"grown": list(grown), "learned": dict(learned), "last": str(last)}:
+                paths = [self.options.run.with_name(str(name)) for name in grown]
+                self.chain += [path for path in paths if is_run(path)]
+                self.learned, self.last = learned, last
+        self.queue = ModelQueue(self._load(self.chain[-1]))
+        self._turn = asyncio.Lock()
+
+    @property
+    def _directory(self) -> Path:
+        return self.options.run / "served"
+
+    def _load(self, run: Path) -> Model:
+        sent = self.corrections.chosen if self.corrections else {}
+        model = Model(replace(self.options, run=run), ChainMap(sent, read_memory(run / FILE)))
+        assert model.detailed  # so that no request waits until it is loaded
+        return model
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the server tells about learning."""
+        sent = dict(self.corrections.chosen) if self.corrections else {}
+        return {
+            "run": self.chain[-1].name,
+            "grown": len(self.chain) - 1,
+            "corrections": len(sent),
+            "new": sum(self.learned.get(src) != tgt for src, tgt in sent.items()),
+            "learn": self.learn,
+            "is_growing": self.is_growing,
+            "last": self.last,
+        }
+
+    @property
+    def is_due(self) -> bool:
+        """Whether there are enough new corrections, and the run is not growing yet."""
+        return bool(self.learn and not self.is_growing and self.facts["new"] >= self.learn)
+
+    async def grow(self, options: Sequence[str]) -> None:
+        """Grow the run, and translate with the new run if it is accepted."""
+        assert self.corrections is not None
+        self.is_growing, self.learned = True, dict(self.corrections.chosen)
+        old = new = self.chain[-1]
+        while new.exists():
+            new = next_run(new)
+        try:
+            problem = await self._train(old, new, options)
+            async with self._turn:
+                if self.chain[-1] is not old:
+                    problem = f"{old.name} was left out meanwhile"
+                if problem is None:
+                    self.queue.model = await asyncio.to_thread(self._load, new)
+                    self.chain.append(new)
+            self._tell(problem or f"{new.name} was accepted, and translates from now on")
+        except (OSError, TransformerCliError) as error:
+            self._tell(str(error))
+        finally:
+            self.is_growing = False
+
+    async def roll_back(self) -> None:
+        """Leave out the last growth; the run before it translates from now on.
+
+        Raises:
+            RunError: the run has not grown.
+        """
+        async with self._turn:
+            if len(self.chain) == 1:
+                raise RunError(f"{self.chain[0].name}: has not grown")
+            self.queue.model = await asyncio.to_thread(self._load, self.chain[-2])
+            left = self.chain.pop()
+        self._tell(f"{left.name} was left out; {self.chain[-1].name} translates from now on")
+
+    def _tell(self, what: str) -> None:
+        self.last = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC: {what}"
+        log(self.last)
+        grown = [path.name for path in self.chain[1:]]
+        state = {"grown": grown, "learned": self.learned, "last": self.last}
+        write_text(self._directory / "learning.json", json.dumps(state, indent=1) + "\n")
+
+    async def _train(self, old: Path, new: Path, options: Sequence[str]) -> str | None:
+        """Train ``new`` in a process; return why it was not accepted, or None."""
+        text, printed = self._directory / "learning.tsv", self._directory / "learning.log"
+        write_memory(text, self.learned)
+        log(f"{old}: grows with {len(self.learned):,} corrections")
+        command = ["train", "--from", old, "--add", text, "--run-dir", new, *options]
+        with printed.open("wb") as file:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "transformer_cli", *map(str, command)),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                start_new_session=True,  # Ctrl-C is for the server
+            )
+        try:
+            psutil.Process(process.pid).nice(_LOWEST)
+            if await process.wait() == 0:
+                return None
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+                shutil.rmtree(new, ignore_errors=True)
+        lines = read_small(printed).decode(errors="replace").splitlines() or ["no message"]
+        return lines[-1].removeprefix("error: ")
+
+
+@contextmanager
+def open_run(options: TranslateOptions, learn: int | None) -> Iterator[Served]:
+    """Load a run, and lock the directory of its corrections, if it can be written.
+
+    Raises:
+        RunError, CheckpointError: the run is damaged, or another server uses it.
+    """
+    directory = RunDirectory(options.run)
+    engine = directory.only_engine
+    data = (engine.load().load_settings(directory) if engine else directory.load_config()).data
+    languages = base_language(data.src_lang), base_language(data.tgt_lang)
+    if not os.access(options.run, os.W_OK):
+        log(f"{options.run}: cannot be written, so it takes no corrections")
+        yield Served(options, languages, None, None)
+        return
+    if engine and learn:
+        raise RunError(f"{options.run}: an exported model cannot learn; leave out --learn")
+    check_no_links(options.run, ["served"])
+    with lock_directory(options.run / "served") as _:
+        corrections = Corrections(
+            options.run / "served/suggestions.tmx", (data.src_lang, data.tgt_lang)
+        )
+        yield Served(options, languages, corrections, learn)

@@ -71,7 +71,7 @@ def test_the_wheel_has_the_package_and_what_is_shipped(site: Path) -> None:
         return {path.relative_to(directory).as_posix() for path in found if path.is_file()}
 
     package, shipped = site / "transformer_cli", site / "transformer_cli" / "shipped"
-    kinds = ("*.py", "py.typed", "*.html", "*.css", "*.js")
+    kinds = ("*.py", "py.typed", "*.html", "*.css", "*.js", "*.md")
     assert files(package, *kinds) == files(ROOT / "transformer_cli", *kinds)
     links = {path.name for path in (ROOT / "configs").glob("*") if path.is_symlink()}
     configs = {path.name for path in (ROOT / "configs").glob("*.*")}

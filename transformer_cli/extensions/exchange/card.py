@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import yaml
 
+from transformer_cli.base.files import read_small
 from transformer_cli.base.packages import __version__
 from transformer_cli.base.text_files import write_text
 from transformer_cli.config.choices import DEFAULT_TOKENIZER, METRICS
@@ -27,45 +28,7 @@ from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.metrics_log import read_records
 from transformer_cli.runs.trained_model import TrainedModel
 
-_CARD = """\
----
-{front}
-# license: left for you to choose; see "Licence" below.
----
-
-# {name}: translation from {src} to {tgt}
-
-An encoder-decoder Transformer of {parameters:,} parameters, {made}
-transformer-cli {version}. It translates text from {src} to {tgt}, one sentence per line.
-
-## Use
-
-{use}
-## Scores
-
-{scores}
-## Data
-
-{corpus}
-Vocabulary: {entries}, tokenizer `{tokenizer}`.
-
-## Settings
-
-Settings that differ from transformer-cli's defaults:
-
-{settings}
-## Limits
-
-The model was trained on one kind of text and does worse on any other. Put one sentence on each
-line, in ordinary casing. Like all such models, it may omit, invent or distort parts of the source.
-Have a person check important text.
-
-## Licence
-
-If you publish these weights, choose their licence: put it into the line `license` at the top of
-this file. {licence}
-"""
-
+_TEMPLATES = Path(__file__).with_name("template")
 Library = Literal["transformer-cli", "transformers", "ctranslate2"]  # the Hub's ``library_name``
 
 
@@ -76,6 +39,11 @@ class ValidationScore:
     step: int
     scores: Mapping[str, float]  # by the metric's name
     metrics: Metrics = USUAL
+
+
+def read_template(name: str) -> str:
+    """Return a file of the folder ``template``: Markdown with fields for ``str.format``."""
+    return read_small(_TEMPLATES / name).decode()
 
 
 def write_card(
@@ -141,7 +109,7 @@ def model_card(
     entries = f"{sizes[0]:,} entries for both languages"
     if len(sizes) == 2:
         entries = f"{sizes[0]:,} entries for {src}, {sizes[1]:,} for {tgt}"
-    return _CARD.format(
+    return read_template("card.md").format(
         front=_front_matter(config, library),
         name=_quote(name),
         src=src,

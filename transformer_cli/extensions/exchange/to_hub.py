@@ -9,7 +9,7 @@ from transformer_cli.base.errors import UsageError
 from transformer_cli.base.files import sha256
 from transformer_cli.base.packages import __version__
 from transformer_cli.extensions.exchange import hub_model
-from transformer_cli.extensions.exchange.card import write_card
+from transformer_cli.extensions.exchange.card import read_template, write_card
 from transformer_cli.extensions.exchange.formats import write_json, write_tokenizer
 from transformer_cli.model.transformer import weights_of
 from transformer_cli.runs.checkpoint import MODEL
@@ -17,23 +17,6 @@ from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel
 from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from transformer_cli.text.tokenizer import fingerprint
-
-_USE = """\
-With transformer-cli installed, and this repository in the directory `{name}`:
-
-    transformer-cli translate {name} -i in.{src} -o out.{tgt}
-    transformer-cli evaluate {name} --src in.{src} --ref reference.{tgt}
-
-From Python:
-
-    from transformer_cli import Translator
-
-    translator = Translator.load("{name}")
-    translations = translator.translate(["..."])
-
-The SHA-256 of the files are in config.json and tokenizer/tokenizer.json, and are checked on
-reading. config.json has all settings.
-"""
 
 
 def write_hub(run: RunDirectory, trained: TrainedModel, directory: Path) -> None:
@@ -63,7 +46,7 @@ def write_hub(run: RunDirectory, trained: TrainedModel, directory: Path) -> None
         "settings": _without_paths(trained.config.model_dump()),
     }
     write_json(directory / hub_model.CONFIG, config)
-    write_card(run, trained, directory, "transformer-cli", _USE)
+    write_card(run, trained, directory, "transformer-cli", read_template("use_hub.md"))
 
 
 def _without_paths(setting: Any) -> Any:

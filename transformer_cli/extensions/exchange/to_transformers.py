@@ -7,7 +7,7 @@ from transformer_cli.base.errors import UsageError
 from transformer_cli.base.packages import __version__
 from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.config.schema import Config
-from transformer_cli.extensions.exchange.card import write_card
+from transformer_cli.extensions.exchange.card import read_template, write_card
 from transformer_cli.extensions.exchange.form import NOT_SHARED, PENALTY_SLOPE
 from transformer_cli.extensions.exchange.formats import check_tokenizers, write_json
 from transformer_cli.extensions.exchange.weights import to_transformers
@@ -37,23 +37,6 @@ _SPECIAL_IDS = {
     "forced_eos_token_id": None,  # the default is 0 or 1
 }
 
-_USE = """\
-With transformers, sentencepiece and sacremoses installed, and this repository in the directory
-`{name}`:
-
-    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained("{name}")
-    model = AutoModelForSeq2SeqLM.from_pretrained("{name}")
-    batch = tokenizer(["..."], padding=True, return_tensors="pt")
-    outputs = model.generate(**batch)
-    translations = tokenizer.batch_decode(outputs, skip_special_tokens=True)
-
-With a beam of 5:
-
-    model.generate(**batch, num_beams=5, early_stopping=True, length_penalty={length_penalty})
-"""
-
 
 def write_transformers(run: RunDirectory, trained: TrainedModel, directory: Path) -> None:
     """Write the model, its tokenizers and a model card into an empty directory."""
@@ -73,7 +56,8 @@ def write_transformers(run: RunDirectory, trained: TrainedModel, directory: Path
     beam_options = {"early_stopping": True, "length_penalty": penalty}
     write_json(directory / "generation_config.json", _generation_config(config, beam_options))
     _write_tokenizers(config, tokenizers, directory)
-    write_card(run, trained, directory, "transformers", _USE, length_penalty=penalty)
+    use = read_template("use_transformers.md")
+    write_card(run, trained, directory, "transformers", use, length_penalty=penalty)
 
 
 def check_transformers(config: Config, tokenizers: Tokenizers) -> None:

@@ -14,8 +14,7 @@ import pytest
 from cli.conftest import Training
 from starlette.testclient import TestClient
 
-from transformer_cli.extensions.serve.command import ServeOptions
-from transformer_cli.extensions.serve.serving import open_app
+from transformer_cli.extensions.serve.command import ServeOptions, open_app
 
 Open = Callable[..., TestClient]
 

@@ -1,18 +1,21 @@
 """A served run grows with corrections, and takes over without losing a request."""
 
+import asyncio
 import json
 import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from threading import Event
 
 import pytest
-from cli.process import run
 from starlette.testclient import TestClient
 
 from extensions.serve.conftest import Open
 from extensions.serve.test_server import TEXT, ask
-from transformer_cli.extensions.serve.learning import Learner
+from transformer_cli.base.errors import InputError, RunError
+from transformer_cli.extensions.serve.command import ServeOptions, open_app
+from transformer_cli.extensions.serve.served import Served
 
 REASON = "error: run+1: rejected, and renamed to run+1.rejected: new text 3 → 1 BLEU"
 
@@ -22,12 +25,12 @@ def outcomes(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
     """Replace training by a copy; return a list of what comes of the next ones."""
     following: list[str | None] = []
 
-    async def copy(_: Learner, old: Path, new: Path, options: Sequence[str]) -> str | None:
+    async def copy(_: Served, old: Path, new: Path, options: Sequence[str]) -> str | None:
         if (problem := following.pop(0)) is None:
             shutil.copytree(old, new, ignore=shutil.ignore_patterns("served"))
         return problem
 
-    monkeypatch.setattr(Learner, "_train", copy)
+    monkeypatch.setattr(Served, "_train", copy)
     return following
 
 
@@ -38,9 +41,7 @@ def _correct(client: TestClient, count: int, start: int = 0) -> None:
 
 def _learning(client: TestClient) -> dict[str, object]:
     while True:
-        (facts,) = client.get("/learning").json()
-        if facts["state"] != "growing":
-            assert isinstance(facts, dict)
+        if not (facts := ask(client, "/learning"))["is_growing"]:
             return facts
         time.sleep(0.02)
 
@@ -70,14 +71,68 @@ def test_a_growth_takes_over_and_is_rolled_back(
 
 
 def test_a_server_starts_with_what_it_had_learned(
-    serve: Open, own_run: Path, outcomes: list[str | None]
+    own_run: Path, outcomes: list[str | None]
 ) -> None:
     outcomes += [None]
+    given = ServeOptions(runs=[own_run], threads=1, learn=20)
+    for start in (0, 20):
+        with open_app(given) as app, TestClient(app, "http://localhost") as client:
+            _correct(client, 20 if start == 0 else 5, start)
+            facts = _learning(client)
+            assert (facts["run"], facts["grown"], facts["new"]) == ("run+1", 1, start // 4)
+            assert "accepted" in str(facts["last"])
+            assert ask(client, q="5 6")["model"] == "run+1"
+            with pytest.raises(RunError, match="in use by"), open_app(given):
+                pass
+
+
+def test_one_text_corrected_again_and_again_is_one_correction(
+    serve: Open, outcomes: list[str | None]
+) -> None:
+    client = serve(learn=20)
+    for number in range(50):
+        ask(client, "/suggest", q="1 2", s=f"3 {number}")
+    assert _learning(client)["new"] == 1
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), InputError("broken")])
+def test_a_growth_that_fails_says_why_and_is_not_repeated(
+    serve: Open, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    calls: list[Path] = []
+
+    async def fail(_: Served, old: Path, new: Path, options: Sequence[str]) -> str | None:
+        calls.append(new)
+        raise error
+
+    monkeypatch.setattr(Served, "_train", fail)
+    client = serve(learn=20)
+    _correct(client, 25)
+    assert str(error) in str(_learning(client)["last"])
+    assert len(calls) == 1
+
+
+def test_a_rollback_while_the_run_grows_discards_the_growth(
+    serve: Open, own_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finish = Event()
+
+    async def copy(_: Served, old: Path, new: Path, options: Sequence[str]) -> str | None:
+        if new.name == "run+2":
+            await asyncio.to_thread(finish.wait)
+        shutil.copytree(old, new, ignore=shutil.ignore_patterns("served"))
+        return None
+
+    monkeypatch.setattr(Served, "_train", copy)
     client = serve(learn=20)
     _correct(client, 20)
     assert _learning(client)["run"] == "run+1"
-    with pytest.raises(Exception, match="in use by"):
-        serve(learn=20)
+    _correct(client, 20, start=20)
+    assert ask(client, "/rollback")["run"] == "run"
+    finish.set()
+    facts = _learning(client)
+    assert (facts["run"], facts["grown"]) == ("run", 0)
+    assert "left out meanwhile" in str(facts["last"])
 
 
 def test_a_rejected_growth_says_why(serve: Open, own_run: Path, outcomes: list[str | None]) -> None:
@@ -95,15 +150,18 @@ def test_a_rejected_growth_says_why(serve: Open, own_run: Path, outcomes: list[s
 def test_without_learn_corrections_only_wait(serve: Open, outcomes: list[str | None]) -> None:
     client = serve()
     _correct(client, 30)
-    assert (_learning(client)["state"], _learning(client)["new"]) == ("off", 30)
+    assert (_learning(client)["learn"], _learning(client)["new"]) == (None, 30)
 
 
 @pytest.mark.long
-def test_a_run_really_grows(serve: Open, own_run: Path) -> None:
-    client = serve(learn=20)
-    for number in range(20):
-        digits = [str((number * place) % 6 + 1) for place in range(1, 6)]
-        ask(client, "/suggest", q=" ".join(digits), s=" ".join(reversed(digits)))
-    facts = _learning(client)
-    assert "run+1" in str(facts["last"]), facts
-    assert run("runs", own_run.parent).code == 0
+def test_a_run_really_grows_and_starts_again(own_run: Path) -> None:
+    given = ServeOptions(runs=[own_run], threads=1, learn=20)
+    with open_app(given) as app, TestClient(app, "http://localhost") as client:
+        for number in range(20):
+            digits = [str((number * place) % 6 + 1) for place in range(1, 6)]
+            ask(client, "/suggest", q=" ".join(digits), s=" ".join(reversed(digits)))
+        facts = _learning(client)
+        assert "run+1" in str(facts["last"]), facts
+    assert not (own_run.with_name("run+1") / "served").exists()
+    with open_app(given) as app, TestClient(app, "http://localhost") as client:
+        assert _learning(client)["last"] == facts["last"]

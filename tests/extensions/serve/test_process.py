@@ -1,6 +1,8 @@
 """A server under load, with slow senders, and when it is stopped."""
 
+import asyncio
 import json
+import shutil
 import signal
 import socket
 import time
@@ -8,7 +10,7 @@ import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 
@@ -18,7 +20,11 @@ from cli.process import run
 
 from extensions.serve.conftest import Open, Process
 from extensions.serve.test_server import TEXT
+from transformer_cli.cli.declaring import build_options
+from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.extensions.serve import guard
+from transformer_cli.extensions.serve.model import Wanted
+from transformer_cli.extensions.serve.served import open_run
 
 
 def _post(port: int, body: dict[str, object], path: str = "/translate") -> int:
@@ -90,6 +96,7 @@ def test_a_request_that_takes_too_long_is_refused(serve: Open) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_stopped_server_answers_what_it_accepted(served: Process, number: int) -> None:
     lines = [f"1 2 3 4 5 6 {n}" for n in range(500)]
+    assert _post(served.port, {"q": "1"}) == 200
     with ThreadPoolExecutor() as pool:
         answer = pool.submit(_post, served.port, {"q": lines})
         time.sleep(0.3)
@@ -133,21 +140,45 @@ def test_kill_9_loses_no_correction(own_run: Path) -> None:
         assert text.count(f"<seg>x{number}</seg>") == 1
 
 
-def test_takeover_under_load_loses_no_request(serve: Open, own_run: Path) -> None:
-    client = serve()
-    (one,) = client.app.app.app.state.served.values()  # type: ignore[attr-defined]
-    other = own_run.with_name("other")
-    other.symlink_to(own_run)
+def test_takeover_under_load_loses_no_request(own_run: Path) -> None:
+    other = shutil.copytree(own_run, own_run.with_name("other"))
+    options = build_options(TranslateOptions, "translate", run=own_run, threads=1)
+    with open_run(options, None) as one:
 
-    def post(number: int) -> tuple[int, str]:
-        answer = client.post("/translate", json=TEXT | {"q": [f"1 {number}", "2 3"]})
-        return answer.status_code, answer.json()["model"]
+        async def translate(number: int) -> str:
+            model = one.queue.model
+            lines = await one.queue.translate(model, [f"1 {number}"] * 300, Wanted())
+            assert len(lines) == 300
+            return model.options.run.name
 
-    with ThreadPoolExecutor(8) as pool:
-        answers = [pool.submit(post, number) for number in range(100)]
-        one.take_over(other)
-        answers += [pool.submit(post, number) for number in range(100)]
-    statuses, models = zip(*(each.result() for each in answers), strict=True)
-    assert set(statuses) == {200}
-    assert set(models) <= {"run", "other"}
-    assert models[-1] == "other"
+        async def translate_all() -> list[str]:
+            tasks = [asyncio.create_task(translate(number)) for number in range(20)]
+            await asyncio.sleep(0.05)
+            one.queue.model = await asyncio.to_thread(one._load, other)
+            tasks += [asyncio.create_task(translate(number)) for number in range(20)]
+            return await asyncio.gather(*tasks)
+
+        models = asyncio.run(translate_all())
+    assert models == ["run"] * 20 + ["other"] * 20
+
+
+def test_idle_connections_stay_open(serve: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "SECONDS_TO_SEND", 0.2)
+    request = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with (
+        _running(serve().app) as port,
+        socket.create_connection(("127.0.0.1", port), timeout=30) as connection,
+    ):
+        for _ in range(4):
+            connection.sendall(request)
+            assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200")
+            time.sleep(0.15)
+
+
+def test_endless_headers_are_refused(serve: Open) -> None:
+    with _running(serve().app) as port, suppress(OSError):
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+            connection.sendall(b"GET / HTTP/1.1\r\n")
+            for number in range(100_000):
+                connection.sendall(b"x-%d: %s\r\n" % (number, b"x" * 1_000))
+        pytest.fail("100 MB of headers were accepted")

@@ -227,10 +227,11 @@ def share_data(data: Path, run: Path) -> None:
         shutil.copyfile(data / MARK, new / MARK)  # it marks the directory as a run
         for name in _SHARED:
             if (data / name).is_dir():
-                shutil.copytree(data / name, new / name, copy_function=_link)
+                shutil.copytree(data / name, new / name, copy_function=link_or_copy)
 
 
-def _link(source: str, target: str) -> None:
+def link_or_copy(source: str, target: str) -> None:
+    """Give a file another name, or copy it if the disk does not support that."""
     try:
         os.link(source, target)
     except OSError:

@@ -5,17 +5,17 @@ new run contains its configs and all this text, so you can inspect and repeat th
 """
 
 import math
-import os
 import random
 import shutil
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from transformer_cli.base import registry
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.files import read_json, read_small
 from transformer_cli.base.messages import show_progress
@@ -28,6 +28,7 @@ from transformer_cli.extensions.corpora.mixing import MixedStore, TrainingMix
 from transformer_cli.extensions.corpora.prepared import open_writer
 from transformer_cli.extensions.corpora.settings import SourceConfig
 from transformer_cli.extensions.experiments.job import compose_config
+from transformer_cli.extensions.experiments.sweep import link_or_copy
 from transformer_cli.extensions.growing.corrections import Corrections, read_corrections
 from transformer_cli.extensions.growing.memory import FILE, read_memory, write_memory
 from transformer_cli.runs.checkpoint import find_checkpoint
@@ -197,13 +198,15 @@ class Growth:
 
     def _copy(self) -> None:
         """Copy the old run to the new one; large files are shared, because nothing changes them."""
-        own = {LOCK, CONFIG, RECORD, TEXT, FILE}
+        # Files with the fact "stays" belong to the old run alone.
+        files = registry.entries("run file").items()
+        own = {LOCK, CONFIG, RECORD, TEXT, FILE, *(n for n, e in files if "stays" in e.facts)}
         self.new.path.parent.mkdir(parents=True, exist_ok=True)
         with whole_directory(self.new.path) as directory:
             for name in (name for name in (*LOCKED, *UNLOCKED) if name not in own):
                 path = self.old.path / name
                 if path.is_dir():
-                    shutil.copytree(path, directory / name, copy_function=_copy_or_share)
+                    shutil.copytree(path, directory / name, copy_function=link_or_copy)
                 elif path.is_file():
                     shutil.copy2(path, directory / name)
             write_memory(directory / FILE, self.memory)
@@ -241,13 +244,6 @@ def next_run(old: Path) -> Path:
     name, _, number = path.name.rpartition("+")
     is_grown = name and number.isdecimal()
     return path.with_name(f"{name}+{int(number) + 1}" if is_grown else f"{path.name}+1")
-
-
-def _copy_or_share(old: str, new: str) -> None:
-    with suppress(OSError):  # another disk, or a file system without links
-        os.link(old, new)
-        return
-    shutil.copy2(old, new)
 
 
 # --- text -----------------------------------------------------------------------------------------

@@ -123,11 +123,8 @@ def serve(given: ServeOptions) -> None:
 @contextmanager
 def open_app(given: ServeOptions) -> "Iterator[CORSMiddleware]":
     """Open the runs; return the ASGI application that serves them."""
-    hardware: dict[str, Any] = {
-        "device": given.device,
-        "precision": given.precision,
-        "threads": given.threads,
-    }
+    names = ("device", "precision", "threads")
+    hardware: dict[str, Any] = {name: getattr(given, name) for name in names}
     opened: dict[tuple[str, str], served.Served] = {}
     with ExitStack() as stack:
         for path in given.runs:
@@ -139,10 +136,8 @@ def open_app(given: ServeOptions) -> "Iterator[CORSMiddleware]":
                 raise UsageError(f"{run}: another run translates {languages}, too; leave one out")
             opened[one.languages] = one
             log(f"{one.chain[-1]}: translates {languages}")
-        is_local, origins = given.host in _LOCAL, given.cors or []
+        is_local = given.host in _LOCAL
         keys = guard.read_keys(given.keys) if given.keys else {}
         app = server.Server(opened, given, keys, is_local).app()
-        # A character takes up to 12 bytes in JSON.
-        most_bytes = given.max_file << 20, 12 * given.max_chars + 10_000
-        guarded = guard.Guard(app, given.queue, given.timeout, most_bytes, is_local, origins)
-        yield cors.CORSMiddleware(guarded, origins, ["GET", "POST"], ["*"])
+        guarded = guard.Guard(app, given, is_local)
+        yield cors.CORSMiddleware(guarded, given.cors or (), ["GET", "POST"], ["*"])

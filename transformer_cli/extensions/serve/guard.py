@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import hmac
 import re
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -41,19 +41,13 @@ class Guard:
 
     Attributes:
         app: the other application.
-        queue: the maximum number of requests at a time.
-        seconds: the maximum time for a request.
-        most_bytes: the largest body of a file, and of another request.
+        given: the options of ``serve``.
         is_local: whether only this machine reaches the server, so that only its names are right.
-        origins: other sites whose pages may use the server.
     """
 
     app: Callable[[Scope, Receive, Send], Awaitable[None]]
-    queue: int
-    seconds: float
-    most_bytes: tuple[int, int]
+    given: Any
     is_local: bool
-    origins: Sequence[str]
     _count: int = field(default=0, init=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -61,8 +55,9 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        is_file = scope["path"] == "/translate_file"
-        left = self.most_bytes[0 if is_file else 1]
+        left = 12 * self.given.max_chars + 10_000  # a character takes up to 12 bytes in JSON
+        if scope["path"] == "/translate_file":
+            left = self.given.max_file << 20
         sent_by = asyncio.get_running_loop().time() + SECONDS_TO_SEND
         has_started = is_counted = False
 
@@ -78,7 +73,7 @@ class Guard:
                 raise HTTPException(413, "the request is too large", {"Connection": "close"})
             if message["type"] == "http.request" and not message.get("more_body"):
                 # Count only whole requests, so that slow senders do not keep out others.
-                if not is_counted and self._count >= self.queue and scope["method"] == "POST":
+                if not is_counted and self._count >= self.given.queue and scope["method"] == "POST":
                     raise HTTPException(503, "too many requests; try again", {"Retry-After": "1"})
                 self._count += not is_counted
                 is_counted = True
@@ -92,7 +87,7 @@ class Guard:
             await send(message)
 
         try:
-            async with asyncio.timeout(self.seconds):
+            async with asyncio.timeout(self.given.timeout):
                 if (why := self._refuse(scope)) is not None:
                     await refuse(403, why)(scope, receive, send_safely)
                 else:
@@ -111,7 +106,7 @@ class Guard:
         # A page of another site can send requests to this machine, even under a name of its own.
         if self.is_local and re.sub(r":\d+$", "", host) not in _LOOPBACK:
             return "this server only answers to 127.0.0.1 and localhost"
-        if origin and origin.partition("://")[2] != host and origin not in self.origins:
+        if origin and origin.partition("://")[2] != host and origin not in (self.given.cors or ()):
             return f"pages of {origin[:100]} may not use this server; see --cors"
         return None
 

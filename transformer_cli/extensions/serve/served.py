@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import shutil
 import sys
 from collections import ChainMap
@@ -37,7 +36,7 @@ class Served:
     Attributes:
         options: the run, and how to translate with it.
         languages: its source and target language.
-        corrections: what it was sent, in RUN/served; None if that cannot be written.
+        corrections: what it was sent, in RUN/served.
         learn: the number of newly corrected texts that start a growth; None: none does.
         chain: the run, then each accepted growth of it; the last one translates.
         learned: the corrections that the last growth was given.
@@ -46,7 +45,7 @@ class Served:
 
     options: TranslateOptions
     languages: tuple[str, str]
-    corrections: Corrections | None
+    corrections: Corrections
     learn: int | None
     learned: dict[str, str] = field(default_factory=dict)
     last: str = ""
@@ -67,15 +66,15 @@ class Served:
         return self.options.run / "served"
 
     def _load(self, run: Path) -> Model:
-        sent = self.corrections.chosen if self.corrections else {}
-        model = Model(replace(self.options, run=run), ChainMap(sent, read_memory(run / FILE)))
+        corrections = ChainMap(self.corrections.chosen, read_memory(run / FILE))
+        model = Model(replace(self.options, run=run), corrections)
         assert model.detailed  # so that no request waits until it is loaded
         return model
 
     @property
     def facts(self) -> dict[str, Any]:
         """What the server tells about learning."""
-        sent = dict(self.corrections.chosen) if self.corrections else {}
+        sent = dict(self.corrections.chosen)
         return {
             "run": self.chain[-1].name,
             "grown": len(self.chain) - 1,
@@ -93,7 +92,6 @@ class Served:
 
     async def grow(self, options: Sequence[str]) -> None:
         """Grow the run, and translate with the new run if it is accepted."""
-        assert self.corrections is not None
         self.is_growing, self.learned = True, dict(self.corrections.chosen)
         old = new = self.chain[-1]
         while new.exists():
@@ -161,7 +159,7 @@ class Served:
 
 @contextmanager
 def open_run(options: TranslateOptions, learn: int | None) -> Iterator[Served]:
-    """Load a run, and lock the directory of its corrections, if it can be written.
+    """Load a run, and lock the directory of its corrections.
 
     Raises:
         RunError, CheckpointError: the run is damaged, or another server uses it.
@@ -170,15 +168,10 @@ def open_run(options: TranslateOptions, learn: int | None) -> Iterator[Served]:
     engine = directory.only_engine
     data = (engine.load().load_settings(directory) if engine else directory.load_config()).data
     languages = base_language(data.src_lang), base_language(data.tgt_lang)
-    if not os.access(options.run, os.W_OK):
-        log(f"{options.run}: cannot be written, so it takes no corrections")
-        yield Served(options, languages, None, None)
-        return
     if engine and learn:
         raise RunError(f"{options.run}: an exported model cannot learn; leave out --learn")
     check_no_links(options.run, ["served"])
-    with lock_directory(options.run / "served") as _:
-        corrections = Corrections(
-            options.run / "served/suggestions.tmx", (data.src_lang, data.tgt_lang)
-        )
+    path = options.run / "served"
+    with lock_directory(path):
+        corrections = Corrections(path / "suggestions.tmx", (data.src_lang, data.tgt_lang))
         yield Served(options, languages, corrections, learn)

@@ -4,7 +4,15 @@ import asyncio
 import re
 import secrets
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,7 +37,6 @@ from transformer_cli.extensions.checks.rules import detect_language
 from transformer_cli.extensions.documents.command import fill_document
 from transformer_cli.extensions.documents.document import Source, join_lines
 from transformer_cli.extensions.documents.formats import format_of
-from transformer_cli.extensions.documents.inline import Span
 from transformer_cli.extensions.documents.sentences import cut_sentences, join_sentences
 from transformer_cli.extensions.growing.memory import fold
 from transformer_cli.extensions.serve.guard import find_key, refuse
@@ -106,10 +113,10 @@ class Server:
 
     def app(self) -> Starlette:
         """Return the ASGI application."""
+        detect_language("")  # so that no request waits until it is loaded
 
         @asynccontextmanager
         async def lifespan(_: Starlette) -> AsyncIterator[None]:
-            detect_language("")  # so that no request waits until it is loaded
             self._learn()
             yield
             for task in self._growths:
@@ -208,8 +215,6 @@ class Server:
         given, sender = await self._read(request, SuggestRequest)
         self._check_length([given.q, given.s])
         served, _ = self._choose(given, given.q)
-        if served.corrections is None:
-            raise HTTPException(403, "this server takes no corrections")
         (before,) = await _translate_texts(served, served.queue.model, [given.q], Wanted())
         add = served.corrections.add
         now = await asyncio.to_thread(add, given.q, given.s, before["translatedText"], sender)
@@ -258,7 +263,7 @@ class Server:
             "charLimit": self.given.max_chars,
             "frontendTimeout": 500,
             "language": {"source": self._language(src), "target": self._language(tgt)},
-            "suggestions": any(one.corrections for one in self.served.values()),
+            "suggestions": True,
             "filesTranslation": True,
             "supportedFilesFormat": self._endings,
         }
@@ -376,22 +381,21 @@ async def _translate_texts(
                 "source": best.src_words,
                 "target": best.tgt_words,
                 "links": sorted(best.links),
-                "doubtful": _number_doubtful(text, spans, found),
+                "doubtful": [
+                    *_number_doubtful(found[join_lines(text[slice(*at)])] for at in spans)
+                ],
                 "doubts": best.doubts,
             }
         answers.append(answer)
     return answers
 
 
-def _number_doubtful(text: str, spans: Sequence[Span], found: Mapping[str, Line]) -> list[int]:
-    """Return the indices of doubtful words among all words of a text's translation."""
-    doubtful: list[int] = []
+def _number_doubtful(lines: Iterable[Line]) -> Iterator[int]:
+    """Yield the indices of doubtful words among all words of the lines' translations."""
     count = 0
-    for at in spans:
-        line = found[join_lines(text[slice(*at)])]
-        doubtful += [count + word for word in line.doubtful]
+    for line in lines:
+        yield from (count + word for word in line.doubtful)
         count += len(line.translations[0].text.split())
-    return doubtful
 
 
 def _fill_html(model: Model, texts: Sequence[str], should_stop: Callable[[], bool]) -> bytes:

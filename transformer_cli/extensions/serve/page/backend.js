@@ -42,8 +42,8 @@ export function correct({ text, translation, source, target }) {
   return send("suggest", { q: text, s: translation, source, target });
 }
 
-export async function learning({ source, target }) {
-  return (await send("learning")).find((one) => one.source === source && one.target === target);
+export function learning({ source, target }) {
+  return send("learning", { source, target });
 }
 
 export function undo({ source, target }) {

@@ -12,6 +12,7 @@ let request = 0;
 let timer;
 
 const pair = () => ({ source: at("source").value, target: at("target").value });
+const knownPair = () => ({ ...pair(), source: shown.source || pair().source });
 const nameOf = new Intl.DisplayNames(navigator.languages, { type: "language" });
 
 function say(what, isError = false) {
@@ -115,8 +116,8 @@ async function sendCorrection() {
   const { text, source, target } = shown;
   if (!backend.features.corrections || !translation || !text.trim()) return;
   try {
-    await backend.correct({ text, translation, source, target });
-    say("Thank you. This text is now translated like that.");
+    const { translatedText } = await backend.correct({ text, translation, source, target });
+    say(`Thank you. This text is now translated as: ${translatedText}`);
     await showLearning();
   } catch (error) {
     say(error.message, true);
@@ -125,11 +126,11 @@ async function sendCorrection() {
 
 async function showLearning() {
   if (!backend.features.corrections) return;
-  const facts = await backend.learning({ ...pair(), source: shown.source || pair().source });
+  const facts = await backend.learning(knownPair()).catch(() => null);
   at("learning").hidden = !facts;
   if (!facts) return;
-  const { corrections, run, last, state } = facts;
-  const now = state === "growing" ? "; it is learning from them now" : "";
+  const { corrections, run, last, is_growing: isGrowing } = facts;
+  const now = isGrowing ? "; it is learning from them now" : "";
   at("learned").textContent = `${run}: ${corrections} corrections${now}. ${last}`;
   at("undo").hidden = !facts.grown;
 }
@@ -180,16 +181,15 @@ output.addEventListener("click", (event) => highlightSourcesOf(event.target));
 document.addEventListener("selectionchange", () => {
   if (document.activeElement === output) highlightSourcesOf(getSelection().anchorNode?.parentElement);
 });
-document.addEventListener("keydown", (event) => {
-  if (event.key === "Enter" && event.ctrlKey) sendCorrection();
+output.addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) sendCorrection();
 });
 at("send").addEventListener("click", sendCorrection);
-at("undo").addEventListener("click", async () => {
-  await backend.undo({ ...pair(), source: shown.source || pair().source });
-  showLearning();
+at("undo").addEventListener("click", () => {
+  backend.undo(knownPair()).then(showLearning).catch((error) => say(error.message, true));
 });
-at("source").addEventListener("change", () => { listTargets(); translate(); });
-at("target").addEventListener("change", translate);
+at("source").addEventListener("change", () => { listTargets(); translate(); showLearning(); });
+at("target").addEventListener("change", () => { translate(); showLearning(); });
 at("choices").addEventListener("submit", (event) => event.preventDefault());
 at("file").addEventListener("change", translateFile);
 at("key").addEventListener("change", () => { backend.useKey(at("key").value); translate(); });

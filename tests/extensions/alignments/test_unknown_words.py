@@ -12,9 +12,8 @@ from inference.translators import random_translator
 
 from transformer_cli.base.errors import UsageError
 from transformer_cli.evaluation.scoring import TorchTranslator
-from transformer_cli.extensions.alignments.aligning import with_alignments
+from transformer_cli.extensions.alignments.aligning import with_alignments, with_unk_replacement
 from transformer_cli.extensions.alignments.options import AlignmentOptions
-from transformer_cli.extensions.alignments.unknown_words import with_unk_replacement
 from transformer_cli.text.protocol import UNK_ID, Tokenizers
 from transformer_cli.text.words import SpacyWords, Vocabulary, WordsTokenizer
 

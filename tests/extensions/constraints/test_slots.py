@@ -10,8 +10,7 @@ from inference.translators import MAX_POSITIONS, ByBeam, random_translator, tran
 
 from transformer_cli.base.errors import UsageError
 from transformer_cli.evaluation.scoring import TorchTranslator
-from transformer_cli.extensions.alignments.aligning import with_alignments
-from transformer_cli.extensions.alignments.unknown_words import with_unk_replacement
+from transformer_cli.extensions.alignments.aligning import with_alignments, with_unk_replacement
 from transformer_cli.extensions.constraints.reserved import (
     SLOTS,
     ReservedTokenizers,

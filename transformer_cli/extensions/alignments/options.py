@@ -9,7 +9,7 @@ from transformer_cli.cli.declaring import AnyTranslator, ExtraOptions, flag, opt
 from transformer_cli.cli.options import prefix_errors
 
 with lazy_imports():
-    from transformer_cli.extensions.alignments import aligning, links_file, unknown_words
+    from transformer_cli.extensions.alignments import aligning
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class AlignmentOptions(ExtraOptions):
         """Return a translator that aligns words, replaces unknown words, or does both."""
         if self.replace_unk:
             with prefix_errors("--replace-unk: ", "; leave it out"):
-                translator = unknown_words.with_unk_replacement(translator)
+                translator = aligning.with_unk_replacement(translator)
         if self.alignments is None:
             return translator
-        revisers = (*translator.revisers, links_file.LinksWriter(self.alignments))
+        revisers = (*translator.revisers, aligning.LinksWriter(self.alignments))
         return aligning.with_alignments(replace(translator, revisers=revisers))

@@ -8,7 +8,7 @@ from cli.conftest import TINY
 from cli.process import run
 
 from transformer_cli.config.schema import TrainingConfig
-from transformer_cli.extensions.observers.rate_jump import rate_jump
+from transformer_cli.extensions.observers.preview import rate_jump
 
 D_MODEL = 512
 

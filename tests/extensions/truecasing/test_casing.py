@@ -12,8 +12,7 @@ from prepared_text import prepared
 
 from transformer_cli.extensions.corpora.tagged_line import TaggedLine
 from transformer_cli.extensions.truecasing import kind, learning
-from transformer_cli.extensions.truecasing.casing import restore
-from transformer_cli.extensions.truecasing.learning import learn_casing
+from transformer_cli.extensions.truecasing.casing import learn_casing, restore
 from transformer_cli.extensions.truecasing.lines import casing_of, to_lower, to_upper
 from transformer_cli.inference.translation import EncodedLine, Translation
 from transformer_cli.runs.directory import RunDirectory

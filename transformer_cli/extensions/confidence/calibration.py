@@ -7,17 +7,22 @@ validation text.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import get_annotations
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from transformer_cli.base.artifact import sum_json
 from transformer_cli.base.errors import RunError, UsageError
 from transformer_cli.base.files import read_json
+from transformer_cli.inference.translation import EncodedLine, Translation
+from transformer_cli.inference.translator import NOBODY, TextTranslator, Watcher
 
 FILE = "calibration.json"
+LEFT = "left to a person"
+"""The remark on a translation that was left out because it is too risky."""
 GOOD = 50.0
 """The chrF from which a translation is good: most of its words are right."""
 BINS = 10
@@ -115,3 +120,41 @@ def calibration_error(bins: Sequence[Bin]) -> float:
     """Return the expected calibration error (Naeini et al. 2015): the mean difference of bins."""
     total = max(1, sum(each.size for each in bins))
     return sum(each.size * abs(each.estimate - each.good) for each in bins) / total
+
+
+class Confident(TextTranslator[Any]):
+    """A translator whose model has a calibration."""
+
+    calibration: ClassVar[Calibration]
+    max_risk: ClassVar[float | None]
+    """The highest probability that a translation is not good; a riskier one becomes empty."""
+
+    @property
+    def settings_fingerprint(self) -> dict[str, str]:
+        return super().settings_fingerprint | {"calibration": sum_json(vars(self.calibration))}
+
+    def estimate(self, mean_log_probability: float) -> float:
+        """Return the probability that a translation with this mean of its tokens' is good."""
+        return self.calibration.estimate(mean_log_probability)
+
+    def translate_encoded(
+        self, encoded: Sequence[EncodedLine], n_best: int | None = 1, watcher: Watcher = NOBODY
+    ) -> list[list[Translation]]:
+        """Return the translations of lines; see ``max_risk``."""
+        # Several are only wanted by a second search, which chooses one of them.
+        if self.max_risk is None or (n_best or 1) > 1:
+            return super().translate_encoded(encoded, n_best, watcher)
+        found = super().translate_encoded(encoded, 1, watcher)
+        return [
+            [replace(best, text="", alignment=(), remark=LEFT)]
+            # A doubtful translation may have been replaced by the source.
+            if self._is_risky(best) and not (best.remark and best.text == line.text)
+            else [best]
+            for line, (best, *_) in zip(encoded, found, strict=True)
+        ]
+
+    def _is_risky(self, one: Translation) -> bool:
+        if not one.tokens:  # a copied line or a correction
+            return False
+        assert self.max_risk is not None
+        return 1.0 - self.estimate(one.log_probability / one.tokens) > self.max_risk

@@ -10,7 +10,7 @@ from transformer_cli.cli.declaring import OTHERS, AnyTranslator, ExtraOptions, f
 from transformer_cli.cli.evaluate import EvaluateExtra, ScoredText
 
 with lazy_imports():
-    from transformer_cli.extensions.confidence import calibrating, calibration, confident
+    from transformer_cli.extensions.confidence import calibrating, calibration
     from transformer_cli.inference import translation
 
 
@@ -70,7 +70,7 @@ class RiskOptions(ExtraOptions):
         is_same = learned and learned.checkpoint == translator.checkpoint
         if learned and is_same and not given.marked("run"):
             risk = None if self.max_risk is None else float(self.max_risk[:-1]) / 100
-            return translator.extended_by(confident.Confident, calibration=learned, max_risk=risk)
+            return translator.extended_by(calibration.Confident, calibration=learned, max_risk=risk)
         if self.max_risk is not None:
             of_other = " for this checkpoint or ensemble" if learned else ""
             raise UsageError(

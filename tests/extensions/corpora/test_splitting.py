@@ -8,8 +8,7 @@ import pytest
 from hypothesis import assume, given, settings, strategies as st
 
 from transformer_cli.base.errors import ConfigError
-from transformer_cli.extensions.checks.digests import digest
-from transformer_cli.extensions.checks.folding import fold_side
+from transformer_cli.extensions.checks.digests import digest, fold_side
 from transformer_cli.extensions.corpora import deciding
 from transformer_cli.extensions.corpora.deciding import TEST, TRAIN, VAL, check_enough
 from transformer_cli.extensions.corpora.settings import SplitConfig

@@ -8,7 +8,7 @@ from transformer_cli.cli.declaring import ExtraOptions, flag
 from transformer_cli.cli.evaluate import EvaluateExtra, EvaluateOptions, ScoredText
 
 with lazy_imports():
-    from transformer_cli.extensions.checks import evaluation_note
+    from transformer_cli.extensions.checks import seen_pairs
 
 if TYPE_CHECKING:
     from transformer_cli.inference.translation import Notes
@@ -42,4 +42,4 @@ class SeenOptions(EvaluateExtra):
 
     def notes(self, given: EvaluateOptions, scored: ScoredText) -> "Notes | None":
         """Return notes about pairs seen in training if ``--seen`` is given, else None."""
-        return evaluation_note.SeenNotes(scored) if self.seen else None
+        return seen_pairs.SeenNotes(scored) if self.seen else None

@@ -22,8 +22,7 @@ import numpy as np
 from transformer_cli.base.packages import import_extra
 from transformer_cli.config.data_schema import DataSection
 from transformer_cli.config.languages import base_language
-from transformer_cli.extensions.checks.digests import digest, find_repeated, is_among
-from transformer_cli.extensions.checks.folding import Dropping
+from transformer_cli.extensions.checks.digests import Dropping, digest, find_repeated, is_among
 from transformer_cli.extensions.revision.doubts import ScriptCheck, is_copy, is_short
 from transformer_cli.extensions.revision.lost_numbers import (
     DIGIT,

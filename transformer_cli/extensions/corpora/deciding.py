@@ -19,8 +19,7 @@ import numpy as np
 
 from transformer_cli.base.errors import ConfigError
 from transformer_cli.data.corpus import in_batches
-from transformer_cli.extensions.checks.digests import digest, find_repeated, is_among
-from transformer_cli.extensions.checks.folding import fold_side
+from transformer_cli.extensions.checks.digests import digest, find_repeated, fold_side, is_among
 from transformer_cli.extensions.checks.rules import (
     Filter,
     FilterPass,

@@ -18,7 +18,7 @@ from transformer_cli.extensions.checks.options import AllowSuspectData
 
 with lazy_imports():
     from transformer_cli.base import files
-    from transformer_cli.extensions.checks import evaluation_note
+    from transformer_cli.extensions.checks import seen_pairs
     from transformer_cli.extensions.experiments import (
         distill as plans,
         distill_file,
@@ -92,9 +92,7 @@ def format_scores(plan: "plans.DistillPlan") -> list[str]:
     for name, runs in plan.models().items():
         scores = found[name]["scores"]
         model = "ensemble" if len(runs) > 1 else runs[0].path.as_posix()
-        shown = (
-            evaluation_note.format_score(scores[key]) if key in scores else "-" for key in metrics
-        )
+        shown = (seen_pairs.format_score(scores[key]) if key in scores else "-" for key in metrics)
         rows.append([model, format_search(found[name]["beam_size"]), *shown])
     return [f"val: {found['student']['sentences']:,} sentences", "", *align_columns(rows)]
 

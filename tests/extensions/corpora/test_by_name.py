@@ -15,7 +15,7 @@ from cli.process import Finished, assert_refused, run
 from web import Web, serve
 
 from transformer_cli.base.errors import CorpusError
-from transformer_cli.extensions.corpora import by_name, opus
+from transformer_cli.extensions.corpora import by_name
 from transformer_cli.extensions.corpora.opening import open_source
 from transformer_cli.extensions.corpora.settings import SourceConfig
 
@@ -47,7 +47,7 @@ def web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
         for module, name, path in (
             (by_name, "ARCHIVES", ""),
             (by_name, "HUB", ""),
-            (opus, "API", "opusapi/"),
+            (by_name, "API", "opusapi/"),
         ):
             monkeypatch.setattr(module, name, server.url + path)
         yield server
@@ -60,7 +60,7 @@ def command(web: Web, work: Path, *arguments: str | Path) -> Finished:
 def lead_to(url: str, cache: Path) -> None:
     """In the program's process, have the services' addresses lead here."""
     by_name.ARCHIVES = by_name.HUB = url
-    opus.API = f"{url}opusapi/"
+    by_name.API = f"{url}opusapi/"
     os.environ |= {"TRANSFORMER_CLI_CACHE": str(cache), "NO_PROXY": "127.0.0.1"}
 
 
@@ -156,7 +156,7 @@ def test_what_opus_does_not_answer_is_an_error(
 ) -> None:
     web.bodies[QUESTION], web.statuses[QUESTION] = body, status
     with pytest.raises(CorpusError, match=fragment):
-        opus.list_releases("de", "en")
+        by_name.list_releases("de", "en")
 
 
 def test_a_corpus_is_read_where_it_lies_in_either_direction(web: Web) -> None:

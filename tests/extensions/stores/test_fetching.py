@@ -18,7 +18,7 @@ from web import Web, serve
 
 from transformer_cli.base import artifact
 from transformer_cli.base.errors import CorpusError
-from transformer_cli.extensions.corpora import opus
+from transformer_cli.extensions.corpora import by_name
 from transformer_cli.extensions.stores import fetching
 from transformer_cli.extensions.stores.fetching import fetch, find
 
@@ -262,11 +262,11 @@ def test_a_server_that_sends_a_byte_at_a_time_is_an_error(
 
 
 def test_a_slow_answer_of_opus_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opus, "CHUNK_SECONDS", 0.5)
+    monkeypatch.setattr(by_name, "CHUNK_SECONDS", 0.5)
     with trickling(_LENGTH, b"x" * 500) as url:
-        monkeypatch.setattr(opus, "API", url)
+        monkeypatch.setattr(by_name, "API", url)
         with pytest.raises(CorpusError, match="cannot reach OPUS: the server is too slow"):
-            opus.list_releases("de", "en")
+            by_name.list_releases("de", "en")
 
 
 def test_a_file_larger_than_the_disk_is_not_fetched(

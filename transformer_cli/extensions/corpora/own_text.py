@@ -65,11 +65,11 @@ def configure_opus(given: InitOptions, rest: str) -> NewConfig | None:
     Raise CorpusError if the corpus is too small, or if OPUS does not state its size.
     """
     check_stores("--from opus")
-    from transformer_cli.extensions.corpora import opus
+    from transformer_cli.extensions.corpora import by_name
 
     languages = src_lang, tgt_lang = _choose_languages(given.extra(TextOptions))
     if not rest:
-        releases = opus.list_releases(*languages)
+        releases = by_name.list_releases(*languages)
         rows = [
             (
                 each.name,
@@ -82,7 +82,7 @@ def configure_opus(given: InitOptions, rest: str) -> NewConfig | None:
         chosen = f"--from opus:{releases[0].corpus} --src-lang {src_lang} --tgt-lang {tgt_lang}"
         log(f"choose one by name, e.g. transformer-cli init {chosen}")
         return None
-    release = opus.find_release(rest, *languages)
+    release = by_name.find_release(rest, *languages)
     source = f"{{opus: {release.name}}}"
     if release.alignment_pairs is None:
         raise CorpusError(

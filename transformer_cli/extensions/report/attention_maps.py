@@ -27,7 +27,6 @@ class AttentionMaps:
         decoder: self-attention of the target: column j is the input of step j, which is
             ``tgt_tokens[j - 1]`` or, for j = 0, BOS.
         cross: attention of the target to the source.
-        translation: the translation as text.
     """
 
     src_tokens: list[str]
@@ -35,14 +34,10 @@ class AttentionMaps:
     encoder: Float[Tensor, "layer head src src"]
     decoder: Float[Tensor, "layer head tgt tgt"]
     cross: Float[Tensor, "layer head tgt src"]
-    translation: str = ""
 
 
 @torch.inference_mode()
-def compute_attention_maps(
-    translator: TorchTranslator,
-    line: str,
-) -> AttentionMaps:
+def compute_attention_maps(translator: TorchTranslator, line: str) -> AttentionMaps:
     """Translate a line; return the attention weights of one pass over it and its translation.
 
     A line without words is encoded as EOS alone.
@@ -79,11 +74,9 @@ def compute_attention_maps(
         shown.append(
             [token or tokenizer.token(n) for token, n in zip(tokens, numbers, strict=True)]
         )
-    written = tokenizers.tgt.filled_tokens(translation, encoded.source.values)
     return AttentionMaps(
         *(shown[0], shown[1]),
         stack_layers("encoder", "self_attention", len(model.encoder)),
         stack_layers("decoder", "self_attention", len(model.decoder)),
         stack_layers("decoder", "cross_attention", len(model.decoder)),
-        tokenizers.tgt.detokenize(translation, written),
     )

@@ -19,7 +19,7 @@ from transformer_cli.extensions.constraints.reserved import (
 from transformer_cli.extensions.constraints.search_again import SECOND_BEAM
 from transformer_cli.extensions.constraints.terms import TermList, make_term
 from transformer_cli.extensions.corpora.tagged_line import TaggedLine
-from transformer_cli.extensions.report.attention_maps import compute_attention_maps
+from transformer_cli.extensions.report.run_page import compute_attention_maps
 from transformer_cli.extensions.revision.doubts import DoubtFinder, Doubts
 from transformer_cli.inference.engine import Hypothesis
 from transformer_cli.inference.translator import Watcher

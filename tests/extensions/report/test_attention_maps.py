@@ -8,7 +8,7 @@ from inference.translators import MAX_POSITIONS, numbers, random_translator, tra
 from synchronisations import watch_operations
 
 from transformer_cli.base.errors import InputError
-from transformer_cli.extensions.report.attention_maps import compute_attention_maps
+from transformer_cli.extensions.report.run_page import compute_attention_maps
 from transformer_cli.text.protocol import EOS_ID
 
 

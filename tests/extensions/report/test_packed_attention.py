@@ -2,8 +2,7 @@ import base64
 
 import torch
 
-from transformer_cli.extensions.report.attention_maps import AttentionMaps
-from transformer_cli.extensions.report.run_page import pack_attention
+from transformer_cli.extensions.report.run_page import AttentionMaps, pack_attention
 
 
 def test_weights_are_bytes_in_the_order_of_layer_head_query_key() -> None:

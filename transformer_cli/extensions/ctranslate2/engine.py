@@ -6,12 +6,13 @@ import re
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import groupby, islice
+from itertools import groupby, islice, takewhile
 from pathlib import Path
 from threading import Event, Lock
-from typing import Any
+from typing import Any, TypeVar
 
 from transformer_cli.base.errors import CheckpointError, UsageError, is_out_of_memory
 from transformer_cli.base.files import read_small
@@ -20,7 +21,6 @@ from transformer_cli.base.workers import count_cores
 from transformer_cli.config.choices import MOST_THREADS, SearchPrecisionName
 from transformer_cli.config.decoding_schema import DecodingConfig
 from transformer_cli.config.schema import ModelConfig
-from transformer_cli.extensions.ctranslate2.running_ahead import run_ahead
 from transformer_cli.inference.engine import (
     Hypothesis,
     SearchOptions,
@@ -31,6 +31,8 @@ from transformer_cli.inference.translation import Translation
 from transformer_cli.inference.translator import NOBODY, TextTranslator, Watcher
 from transformer_cli.text.protocol import EOS_ID, UNK_ID, Tokenizers
 from transformer_cli.text.tokenizer import MAX_TOKENIZER_BYTES
+
+Result = TypeVar("Result")
 
 SINUSOIDS = 2_100
 """The number of positions in exported models that do not learn them. It is enough for the longest
@@ -254,6 +256,42 @@ class CTranslate2Translator(TextTranslator[CTranslate2Engine]):
                 yield partial(self.translate_encoded, encoded, n_best, watching)
 
         return run_ahead(encode(), stopped.set)
+
+
+def run_ahead(jobs: Iterator[Callable[[], Result]], stop: Callable[[], object]) -> Iterator[Result]:
+    """Call the functions ``jobs``, two at a time in threads, and yield their results in order.
+
+    So no core is idle when a call ends. Finished work is not lost: if ``jobs`` itself fails, the
+    error is raised after the results of earlier calls, and a signal is raised after those of
+    finished calls. ``stop`` makes running calls end soon.
+    """
+    running: deque[Future[Result]] = deque()
+    failure = None
+    has_all = True  # whether all results taken from ``running`` were yielded
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        try:
+            while running or failure is None:
+                if failure is None:
+                    try:
+                        running.append(pool.submit(next(jobs)))
+                    except Exception as error:
+                        failure = error
+                if running and (len(running) == 2 or failure is not None):
+                    result = running[0].result()
+                    has_all = False
+                    running.popleft()
+                    yield result
+                    has_all = True
+        except (KeyboardInterrupt, SystemExit):  # SIGINT, SIGTERM
+            # Collect these before stopping the others. Results after a gap would be misaligned.
+            finished = list(takewhile(Future.done, running)) if has_all else []
+            stop()
+            yield from (future.result() for future in finished)
+            raise
+        finally:
+            stop()
+    if not isinstance(failure, StopIteration):
+        raise failure
 
 
 def find_unsupported(decoding: DecodingConfig, as_torch: bool = False) -> list[str]:

@@ -10,8 +10,7 @@ from cli.process import assert_refused, run
 
 from transformer_cli import Translation, Translator
 from transformer_cli.config.yaml import load_config
-from transformer_cli.extensions.growing.corrections import Corrections, find_faults
-from transformer_cli.extensions.growing.growth import Growth, next_run
+from transformer_cli.extensions.growing.growth import Corrections, Growth, find_faults, next_run
 from transformer_cli.extensions.growing.judging import ScoreChange, Verdict, settle
 from transformer_cli.runs.directory import RunDirectory
 

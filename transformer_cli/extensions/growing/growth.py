@@ -7,8 +7,8 @@ new run contains its configs and all this text, so you can inspect and repeat th
 import math
 import random
 import shutil
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,21 +16,25 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from transformer_cli.base import registry
-from transformer_cli.base.errors import UsageError
+from transformer_cli.base.errors import MissingExtraError, UsageError
 from transformer_cli.base.files import read_json, read_small
 from transformer_cli.base.messages import show_progress
 from transformer_cli.base.text_files import write_text
 from transformer_cli.base.writing import whole_directory
+from transformer_cli.config.data_schema import DataSection
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import ParallelFiles, ParallelText
 from transformer_cli.data.kinds import check_has_text, load_split
+from transformer_cli.extensions.checks import rules
 from transformer_cli.extensions.corpora.mixing import MixedStore, TrainingMix
+from transformer_cli.extensions.corpora.opening import open_source, source_of_file
 from transformer_cli.extensions.corpora.prepared import open_writer
 from transformer_cli.extensions.corpora.settings import SourceConfig
 from transformer_cli.extensions.experiments.job import compose_config
 from transformer_cli.extensions.experiments.sweep import link_or_copy
-from transformer_cli.extensions.growing.corrections import Corrections, read_corrections
-from transformer_cli.extensions.growing.memory import FILE, read_memory, write_memory
+from transformer_cli.extensions.growing.memory import FILE, fold, read_memory, write_memory
+from transformer_cli.extensions.revision.doubts import DoubtFinder
+from transformer_cli.extensions.revision.foreign_scripts import are_close
 from transformer_cli.runs.checkpoint import find_checkpoint
 from transformer_cli.runs.directory import (
     LOCK,
@@ -65,7 +69,29 @@ _TRAINING: dict[str, Any] = {
     "validate_every": 2**31 - 1,
 }
 
+_RULES = ("encoding", "script", "markup")
+
 Pairs = list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Corrections:
+    """Pairs of a source and its translation, from files that the user gave.
+
+    Attributes:
+        pairs: the translations, keyed by source; of several translations of one source, the last.
+        faults: for each rule that a pair breaks, the sources of those pairs.
+        total: the number of pairs in the files.
+    """
+
+    pairs: dict[str, str]
+    faults: dict[str, list[str]]
+    total: int
+
+    def describe_faults(self) -> Iterator[str]:
+        """Yield a message for each rule that pairs break, with an example."""
+        for rule, sources in self.faults.items():
+            yield f"{len(sources):,} of {self.total:,} pairs left out: {rule}, e.g. {sources[0]!r}"
 
 
 class Training(NamedTuple):
@@ -244,6 +270,55 @@ def next_run(old: Path) -> Path:
     name, _, number = path.name.rpartition("+")
     is_grown = name and number.isdecimal()
     return path.with_name(f"{name}+{int(number) + 1}" if is_grown else f"{path.name}+1")
+
+
+# --- corrections ----------------------------------------------------------------------------------
+
+
+def read_corrections(files: Sequence[Path], data: DataSection) -> Corrections:
+    """Read all pairs in TMX, PO and TSV files, and leave out faulty ones.
+
+    Raises:
+        UsageError: a file has an unknown format, or no pair is left. CorpusError: it is damaged.
+    """
+    sources = [source_of_file(path) for path in files]
+    pairs: list[tuple[str, str]] = []
+    for source in sources:
+        reader = open_source(source, data.src_lang, data.tgt_lang)
+        read = show_progress(reader.pairs(), source.name, " pairs")
+        pairs += ((fold(src), " ".join(tgt.split())) for src, tgt in read)
+    kept: dict[str, str] = {}
+    faults: dict[str, list[str]] = {}
+    for (src, tgt), fault in zip(pairs, find_faults(pairs, data), strict=True):
+        if fault:
+            faults.setdefault(fault, []).append(src)
+        else:
+            kept[src] = tgt
+    corrections = Corrections(kept, faults, len(pairs))
+    if not kept:
+        said = "; ".join(corrections.describe_faults()) or "the files have no pairs"
+        raise UsageError(f"--add: no corrections to learn from: {said}")
+    return corrections
+
+
+def find_faults(pairs: rules.Pairs, data: DataSection) -> list[str]:
+    """Return for each pair the first rule that it breaks, or '' if it breaks none."""
+    settings = rules.FilterSettings.of(data)
+    filters = rules.build_filters(_RULES, settings)
+    with suppress(MissingExtraError):
+        filters += rules.build_filters(["language"], settings)[1:]  # the first one is ``blank``
+    fitting = [each for each in filters if isinstance(each, rules.PairFilter)]
+    # A wrong translation by a person looks like a wrong one by a model.
+    finder = DoubtFinder(data.tgt_lang, may_copy=are_close(data.src_lang, data.tgt_lang))
+
+    def find(src: str, tgt: str) -> str:
+        for rule in fitting:
+            if rule.rejects(src, tgt):
+                return rule.summary
+        doubt = finder.find(src, tgt)
+        return f"the translation is doubtful: {doubt}" if doubt else ""
+
+    return [find(*pair) for pair in pairs]
 
 
 # --- text -----------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ import pytest
 
 from transformer_cli.data import corpus
 from transformer_cli.data.corpus import ParallelText, StreamedText
-from transformer_cli.extensions.corpora.concatenated import ExtendedText
+from transformer_cli.extensions.corpora.opening import ExtendedText
 
 
 def test_each_source_is_cut_and_counted_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:

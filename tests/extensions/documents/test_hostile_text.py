@@ -14,9 +14,9 @@ import sentencex
 
 from extensions.documents.fakes import filled
 from transformer_cli.base.errors import TransformerCliError
-from transformer_cli.extensions.corpora.charsets import find_encoding
 from transformer_cli.extensions.corpora.opening import open_source
 from transformer_cli.extensions.corpora.settings import SourceConfig
+from transformer_cli.extensions.corpora.units import find_encoding
 from transformer_cli.extensions.documents.sentences import cut_sentences
 
 _NAMES = (module.name for module in pkgutil.iter_modules(encodings.__path__))

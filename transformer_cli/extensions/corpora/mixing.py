@@ -13,8 +13,7 @@ from transformer_cli.data.corpus import PairSource, TextStats
 from transformer_cli.data.shards import SHARD_PAIRS, ShardedStore
 from transformer_cli.data.store import EncodedStore, EncodedText, Lengths, TokenArray
 from transformer_cli.extensions.corpora import prepared
-from transformer_cli.extensions.corpora.concatenated import ExtendedText
-from transformer_cli.extensions.corpora.opening import MAX_BAD_UNITS, open_source
+from transformer_cli.extensions.corpora.opening import MAX_BAD_UNITS, ExtendedText, open_source
 from transformer_cli.extensions.corpora.settings import (
     MAX_WEIGHT,
     CorpusData,

@@ -1,16 +1,17 @@
-"""Open a source of parallel text with the reader for its format."""
+"""Open a source of parallel text with the reader for its format; join several sources."""
 
+import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from transformer_cli.base import registry
 from transformer_cli.base.errors import CorpusError, MissingExtraError, UsageError
 from transformer_cli.base.locations import LOCAL, find_files, locate
-from transformer_cli.data.corpus import ParallelFiles, mtime_key_of
-from transformer_cli.extensions.corpora.concatenated import ConcatenatedSources
+from transformer_cli.data.corpus import Pairs, PairSource, ParallelFiles, mtime_key_of
 from transformer_cli.extensions.corpora.po import PoReader
 from transformer_cli.extensions.corpora.settings import SourceConfig
 from transformer_cli.extensions.corpora.tables import SEPARATED_BY_TABS, FieldsReader, TsvReader
@@ -26,6 +27,41 @@ class TextReader(ParallelFiles):
     """Two aligned text files. A damaged line is an error, and not left out as in other formats."""
 
     bad: BadUnits = field(default_factory=BadUnits, compare=False)
+
+
+@dataclass(frozen=True)
+class ConcatenatedSources(PairSource):
+    """Several sources of pairs, read one after another as if they were one source."""
+
+    sources: tuple[PairSource, ...]
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        return chain.from_iterable(source.pairs() for source in self.sources)
+
+    def source_sha256(self) -> str:
+        """Return the SHA-256 of the sources' checksums joined together."""
+        sums = "".join(source.source_sha256() for source in self.sources)
+        return hashlib.sha256(sums.encode()).hexdigest()
+
+    def mtime_key(self) -> str | None:
+        """Return the sources' ``mtime_key``s, joined, or None if one of them is None."""
+        keys = [source.mtime_key() for source in self.sources]
+        return None if None in keys else "; ".join(map(str, keys))
+
+    def blocks(self) -> Iterator[Pairs]:
+        return chain.from_iterable(source.blocks() for source in self.sources)
+
+
+@dataclass(frozen=True)
+class ExtendedText(ConcatenatedSources):
+    """The training split, followed by the sources added to it."""
+
+    names: tuple[str, ...]  # the names of the added sources
+
+    @property
+    def parts(self) -> dict[str, PairSource]:
+        """The training split, with the name 'train', and the added sources, keyed by name."""
+        return dict(zip(("train", *self.names), self.sources, strict=True))
 
 
 @dataclass(frozen=True)

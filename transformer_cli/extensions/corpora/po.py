@@ -12,12 +12,12 @@ from typing import BinaryIO, NamedTuple
 from transformer_cli.base.errors import CorpusError
 from transformer_cli.base.text_files import open_text
 from transformer_cli.config.languages import base_language
-from transformer_cli.extensions.corpora.charsets import find_encoding
 from transformer_cli.extensions.corpora.units import (
     InvalidTextError,
     Unit,
     UnitReader,
     comparable_code,
+    find_encoding,
     one_line,
 )
 from transformer_cli.text.lines import bounded_lines, without_byte_order_mark

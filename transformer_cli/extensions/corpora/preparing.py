@@ -23,7 +23,6 @@ from transformer_cli.base.workers import SerialExecutor, find_executor
 from transformer_cli.base.writing import remove_leftovers
 from transformer_cli.extensions.checks.rules import FILTER_NAMES, Filter, FilterSettings
 from transformer_cli.extensions.corpora import prepared
-from transformer_cli.extensions.corpora.concatenated import ConcatenatedSources
 from transformer_cli.extensions.corpora.deciding import (
     SPLITS,
     TEST,
@@ -35,7 +34,11 @@ from transformer_cli.extensions.corpora.deciding import (
     draw,
     judge,
 )
-from transformer_cli.extensions.corpora.opening import SourceReader, count_bytes
+from transformer_cli.extensions.corpora.opening import (
+    ConcatenatedSources,
+    SourceReader,
+    count_bytes,
+)
 from transformer_cli.extensions.corpora.settings import CorpusData, SplitConfig
 from transformer_cli.extensions.corpora.units import BadUnits
 

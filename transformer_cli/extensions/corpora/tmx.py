@@ -9,13 +9,13 @@ from xml.parsers import expat
 
 from transformer_cli.base.errors import CorpusError
 from transformer_cli.base.text_files import open_text
-from transformer_cli.extensions.corpora.charsets import find_encoding
 from transformer_cli.extensions.corpora.units import (
     MAX_SIDE_CHARACTERS,
     InvalidTextError,
     Unit,
     UnitReader,
     comparable_code,
+    find_encoding,
     one_line,
 )
 

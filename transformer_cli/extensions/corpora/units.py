@@ -1,5 +1,6 @@
 """Code shared by all readers, which read units: lines, records, entries and the like."""
 
+import codecs
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -19,6 +20,8 @@ MAX_SIDE_CHARACTERS = 1 << 20  # a longer source or target counts as damaged
 _ENOUGH_UNITS = 1000
 _ENOUGH_FOR_ALL = 100
 _SPACES = re.compile(r"[ \t\r\n]+")
+_ASCII = bytes(range(128))
+_UTF_16 = ("utf-16", "utf-16-le", "utf-16-be")
 
 Unit = tuple[str, str] | CorpusError  # a pair, or the reason why it cannot be read
 T = TypeVar("T")
@@ -136,6 +139,27 @@ def no_such(what: str, name: str, known: Collection[str]) -> str:
         return f"no {what} '{name}'; {hint}"
     shown = ", ".join(f"'{other[:40]}'" for other in list(known)[:10])
     return f"no {what} '{name}'; there {'is' if len(known) == 1 else 'are'} {shown or 'none'}"
+
+
+def find_encoding(declared: str, utf16: bool = False) -> str | None:
+    """Return Python's name for the encoding that a file declares, or None if it is not supported.
+
+    All supported encodings but UTF-16 decode ASCII bytes as ASCII, one at a time, in linear time.
+    UTF-16 is supported if ``utf16`` is true, as for XML; other formats declare encodings in ASCII.
+    Readers drop a byte order mark, so for 'utf-8-sig' this returns 'utf-8'.
+    """
+    try:
+        name = codecs.lookup(declared).name.removesuffix("-sig")
+        if utf16 and name in _UTF_16:
+            return name
+        # idna raises errors of its own, mac-arabic has two codes for digits, and the others give
+        # some ASCII sequences another meaning.
+        is_odd = re.search("idna|iso2022|escape|arabic|farsi|charmap", name)
+        if is_odd or _ASCII.decode(name) != _ASCII.decode():
+            return None
+    except (LookupError, ValueError):
+        return None
+    return name
 
 
 def numbered_lines(

@@ -12,7 +12,7 @@ from itertools import accumulate, pairwise
 from typing import Literal, NamedTuple, Self
 
 from transformer_cli.base.errors import InputError
-from transformer_cli.extensions.corpora.charsets import find_encoding
+from transformer_cli.extensions.corpora.units import find_encoding
 from transformer_cli.extensions.verbatim.verbatim_parts import find_verbatim
 from transformer_cli.text.lines import has_letters
 

@@ -4,5 +4,5 @@ api = 1
 needs = ("verbatim",)
 provides = {
     "run file": {"report.html": {"unlocked": True}},
-    "command": {"report": {"load": "command:report"}, "runs": {"load": "command_runs:runs"}},
+    "command": {"report": {"load": "command:report"}, "runs": {"load": "command:runs"}},
 }

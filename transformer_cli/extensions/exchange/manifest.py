@@ -6,8 +6,8 @@ provides = {
     "corpus": {"imported": {"settings": "settings:ImportedData", "load": "imported:ImportedKind"}},
     "run file": {"import.json": {"inherited": True}},
     "command": {
-        "export": {"load": "command_export:export"},
-        "import": {"load": "command_import:import_"},
+        "export": {"load": "command:export"},
+        "import": {"load": "command:import_"},
     },
     "exported model": {"hub": {"mark": "config.json", "load": "hub_model:HubModel"}},
     "export format": {

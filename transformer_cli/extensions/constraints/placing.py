@@ -6,16 +6,20 @@ terms are forced (Post and Vilar 2018).
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from transformer_cli.base.packages import lazy_imports
 from transformer_cli.config.languages import has_spaces
 from transformer_cli.extensions.constraints.terms import Term, split_words
 from transformer_cli.extensions.verbatim.verbatim_parts import find_verbatim
 from transformer_cli.inference.engine import Hypothesis
 from transformer_cli.inference.translation import EncodedLine, Reviser, Translation
+
+with lazy_imports():
+    from transformer_cli.extensions.constraints import torch_scores  # imports torch
 
 if TYPE_CHECKING:
     from transformer_cli.extensions.constraints.reserved import ReservedTokenizers
@@ -65,7 +69,7 @@ class Placing(Reviser):
             losing = [*candidates]
             sources = [lines[place].pieces[0] for place, own in candidates.items() for _ in own]
             targets = [ids for own in candidates.values() for _, ids in own]
-            scores = iter(score_targets(translator, sources, targets))
+            scores = iter(_score(translator, sources, targets))
             for place, own in candidates.items():
                 scored = [(next(scores), *one) for one in own]
                 # A longer translation is less likely, so compare the means of its tokens.
@@ -144,17 +148,13 @@ def insert_term(text: str, term: Term, share: float, spaced: bool, kept: int = 0
             yield text[:end] + gap + term.target + text[end:]
 
 
-def score_targets(
+def _score(
     translator: Any, sources: Sequence[list[int]], targets: Sequence[list[int]]
-) -> list[float]:
-    """Return the log-probability of each target, EOS included, given its source.
-
-    Sources have EOS, and targets neither BOS nor EOS.
-    """
-    engine, batch_tokens = translator.engine, translator.decoding.batch_tokens
-    if engine.name != "torch":
-        scores: list[float] = engine.score(sources, targets, batch_tokens)
-        return scores
-    from transformer_cli.extensions.constraints.torch_scores import score_tokens  # imports torch
-
-    return [math.fsum(of) for of in score_tokens(engine, sources, targets, batch_tokens)]
+) -> Iterable[float]:
+    """Return the log-probability of each target; see ``score_tokens``."""
+    if translator.engine.name == "torch":
+        return map(math.fsum, torch_scores.score_tokens(translator, sources, targets))
+    scores: list[float] = translator.engine.score(
+        sources, targets, translator.decoding.batch_tokens
+    )
+    return scores

@@ -123,8 +123,7 @@ def _find_doubtful(
     ]
     sources, targets = [source for source, _ in pairs], [ids for _, ids in pairs]
     with _TURN:
-        batch_tokens = translator.decoding.batch_tokens
-        scores = iter(score_tokens(translator.engine, sources, targets, batch_tokens))
+        scores = iter(score_tokens(translator, sources, targets))
     doubtful = []
     for line, (best, *_) in zip(lines, found, strict=True):
         ids = [number for piece in best.pieces for number in piece.ids]

@@ -4,7 +4,6 @@ import asyncio
 import json
 import shutil
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from threading import Event
 
@@ -25,7 +24,7 @@ def outcomes(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
     """Replace training by a copy; return a list of what comes of the next ones."""
     following: list[str | None] = []
 
-    async def copy(_: Served, old: Path, new: Path, options: Sequence[str]) -> str | None:
+    async def copy(_: Served, old: Path, new: Path) -> str | None:
         if (problem := following.pop(0)) is None:
             shutil.copytree(old, new, ignore=shutil.ignore_patterns("served"))
         return problem
@@ -101,7 +100,7 @@ def test_a_growth_that_fails_says_why_and_is_not_repeated(
 ) -> None:
     calls: list[Path] = []
 
-    async def fail(_: Served, old: Path, new: Path, options: Sequence[str]) -> str | None:
+    async def fail(_: Served, old: Path, new: Path) -> str | None:
         calls.append(new)
         raise error
 
@@ -117,7 +116,7 @@ def test_a_rollback_while_the_run_grows_discards_the_growth(
 ) -> None:
     finish = Event()
 
-    async def copy(_: Served, old: Path, new: Path, options: Sequence[str]) -> str | None:
+    async def copy(_: Served, old: Path, new: Path) -> str | None:
         if new.name == "run+2":
             await asyncio.to_thread(finish.wait)
         shutil.copytree(old, new, ignore=shutil.ignore_patterns("served"))

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from starlette.middleware.cors import CORSMiddleware
 
 _PACKAGES = ("starlette", "uvicorn", "httptools", "python_multipart", "sentencex", "py3langid")
-_LOCAL = ("127.0.0.1", "::1", "localhost")
 
 
 @dataclass(frozen=True)
@@ -62,11 +61,16 @@ class AccessOptions(CommandOptions):
         int | None, option("N", "Grow the run after N new corrections, 20 or more.", min=20)
     ] = None
 
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine can send requests."""
+        return self.host in ("127.0.0.1", "::1", "localhost")
+
     def check(self) -> None:
         """Raise UsageError if options contradict each other, or a package is missing."""
         for package in _PACKAGES:
             import_extra(package, "serve", "serve")
-        if self.host not in _LOCAL and not (self.keys or self.open_):
+        if not (self.is_local or self.keys or self.open_):
             problem = "others can reach it; add --keys FILE, or --open"
             raise UsageError(f"--host {self.host}: {problem}")
         if self.open_ and self.keys:
@@ -99,11 +103,8 @@ def serve(given: ServeOptions) -> None:
     try:
         listening = socket.create_server((given.host, given.port), family=family, backlog=1024)
     except OSError as error:
-        where, advice = (
-            f"--host {given.host} --port {given.port}",
-            "choose another --port or --host",
-        )
-        raise UsageError(f"{where}: {error.strerror}; {advice}") from error
+        problem = f"{error.strerror}; choose another --port or --host"
+        raise UsageError(f"--host {given.host} --port {given.port}: {problem}") from error
     with listening, open_app(given) as app:
         config = uvicorn.Config(
             app,
@@ -136,8 +137,5 @@ def open_app(given: ServeOptions) -> "Iterator[CORSMiddleware]":
                 raise UsageError(f"{run}: another run translates {languages}, too; leave one out")
             opened[one.languages] = one
             log(f"{one.chain[-1]}: translates {languages}")
-        is_local = given.host in _LOCAL
-        keys = guard.read_keys(given.keys) if given.keys else {}
-        app = server.Server(opened, given, keys, is_local).app()
-        guarded = guard.Guard(app, given, is_local)
+        guarded = guard.Guard(server.Server(opened, given).app(), given)
         yield cors.CORSMiddleware(guarded, given.cors or (), ["GET", "POST"], ["*"])

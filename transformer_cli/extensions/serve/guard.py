@@ -42,12 +42,10 @@ class Guard:
     Attributes:
         app: the other application.
         given: the options of ``serve``.
-        is_local: whether only this machine reaches the server, so that only its names are right.
     """
 
     app: Callable[[Scope, Receive, Send], Awaitable[None]]
     given: Any
-    is_local: bool
     _count: int = field(default=0, init=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -104,7 +102,7 @@ class Guard:
         headers = {name.decode("latin-1"): at.decode("latin-1") for name, at in scope["headers"]}
         host, origin = headers.get("host", ""), headers.get("origin", "")
         # A page of another site can send requests to this machine, even under a name of its own.
-        if self.is_local and re.sub(r":\d+$", "", host) not in _LOOPBACK:
+        if self.given.is_local and re.sub(r":\d+$", "", host) not in _LOOPBACK:
             return "this server only answers to 127.0.0.1 and localhost"
         if origin and origin.partition("://")[2] != host and origin not in (self.given.cors or ()):
             return f"pages of {origin[:100]} may not use this server; see --cors"
@@ -129,8 +127,7 @@ class ImpatientProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Read a part of a request."""
-        if self._deadline is not None and (size := self._bytes + len(data)):
-            self._bytes = size
+        self._bytes += len(data)
         super().data_received(data)
         if self._deadline is not None and self._bytes > _MOST_HEADERS:
             self.transport.abort()
@@ -138,23 +135,22 @@ class ImpatientProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Start to wait for a request's headers."""
         super().on_message_begin()
-        self.on_headers_end()
+        self._stop_timer()
         self._deadline = self.loop.call_later(SECONDS_TO_SEND, self.transport.abort)
 
     def on_headers_complete(self) -> None:
         """Stop to wait; the application limits the time for the body."""
-        self.on_headers_end()
+        self._stop_timer()
         super().on_headers_complete()
 
-    def on_headers_end(self) -> None:
-        """Stop the timer, and count the next headers from zero."""
+    def _stop_timer(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
-        self._deadline, self._bytes = None, 0
+        self._deadline, self._bytes = None, 0  # of the next headers
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop to wait."""
-        self.on_headers_end()
+        self._stop_timer()
         super().connection_lost(exc)
 
 
@@ -186,4 +182,4 @@ def read_keys(path: Path) -> dict[str, str]:
 def find_key(keys: Mapping[str, str], given: str) -> str | None:
     """Return the name of a key, or None, in a time that does not depend on its first characters."""
     own = hashlib.sha256(given.encode(errors="replace")).hexdigest()
-    return next((keys[each] for each in [*keys] if hmac.compare_digest(own, each)), None)
+    return next((keys[each] for each in keys if hmac.compare_digest(own, each)), None)

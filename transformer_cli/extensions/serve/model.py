@@ -2,12 +2,13 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import partial
+from itertools import chain, islice
 from threading import Event, RLock
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from transformer_cli.base.workers import count_cores
 from transformer_cli.cli.translate import TranslateOptions
@@ -25,6 +26,9 @@ _DOUBTFUL = -1.6  # log-probability of a token; about half of the tokens below i
 _WAIT = 0.005  # seconds; more requests make a larger batch, which is faster
 _MOST_LINES = 256  # of a batch, so that a long list does not keep others waiting
 
+ShouldStop = Callable[[], bool]
+Result = TypeVar("Result")
+
 
 class Wanted(NamedTuple):
     """What a request wants to know about its lines.
@@ -39,39 +43,37 @@ class Wanted(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A line's translations, best first, and the indices of doubtful words of the best one."""
+    """A line's translations, best first, and whether each word of the best one is doubtful."""
 
     translations: Sequence[Translation]
-    doubtful: Sequence[int] = ()
+    doubtful: Sequence[bool] = ()
 
 
-@dataclass(frozen=True)
 class Model:
     """A run's model.
 
     Attributes:
         options: the run, and how to translate with it.
         corrections: translations to use instead of the model's, keyed by source; it may grow.
+        plain: the translator that writes the same text as the command ``translate``.
+        detailed: the one that scores translations and, if its engine is torch, aligns words.
     """
 
-    options: TranslateOptions
-    corrections: Mapping[str, str]
+    def __init__(self, options: TranslateOptions, corrections: Mapping[str, str]) -> None:
+        self.options, self.corrections = options, corrections
+        self.plain = self.detailed = self._load(options)
+        is_fixed = options.precision == "int8" or RunDirectory(options.run).only_engine
+        if self.plain.engine.name != "torch" and not is_fixed:
+            self.detailed = self._load(replace(options, engine="torch"))
 
-    @cached_property
-    def plain(self) -> TextTranslator[Any]:
-        """The translator that writes the same text as the command ``translate``."""
-        return self._load(self.options)
-
-    @cached_property
-    def detailed(self) -> TextTranslator[Any]:
-        """The translator that scores translations and, if its engine is torch, aligns words."""
-        is_torch, is_int8 = self.plain.engine.name == "torch", self.options.precision == "int8"
-        if is_torch or is_int8 or RunDirectory(self.options.run).only_engine:
-            return self.plain
-        return self._load(replace(self.options, engine="torch"))
+    def _load(self, options: TranslateOptions) -> TextTranslator[Any]:
+        extras = tuple(each for each in options.extras if not isinstance(each, MemoryOptions))
+        translator = load_translator(replace(options, extras=extras))
+        translator = translator.extended_by(Recalling, memory=self.corrections, memory_sum="")
+        return translator.extended_by(_InTurn) if translator.engine.name == "torch" else translator
 
     def translate(
-        self, lines: Sequence[str], wanted: Wanted, should_stop: Callable[[], bool]
+        self, lines: Sequence[str], wanted: Wanted, should_stop: ShouldStop
     ) -> list[Line]:
         """Translate lines; see ``TextTranslator.translate_lines``."""
         watcher = Watcher(should_stop=should_stop)
@@ -85,14 +87,9 @@ class Model:
         translator = translator.with_search(beam_size)
         encoded = translator.encode_lines(lines)
         found = translator.translate_encoded(encoded, wanted.n_best, watcher)
-        doubtful = _find_doubtful(translator, encoded, found) if is_aligned else [()] * len(lines)
-        return [*map(Line, found, doubtful)]
-
-    def _load(self, options: TranslateOptions) -> TextTranslator[Any]:
-        extras = (each for each in options.extras if not isinstance(each, MemoryOptions))
-        translator = load_translator(replace(options, extras=tuple(extras)))
-        translator = translator.extended_by(Recalling, memory=self.corrections, memory_sum="")
-        return translator.extended_by(_InTurn) if translator.engine.name == "torch" else translator
+        if is_aligned:
+            return [*map(Line, found, _find_doubtful(translator, encoded, found))]
+        return [*map(Line, found)]
 
 
 _TURN = RLock()
@@ -114,34 +111,38 @@ def _find_doubtful(
     translator: TextTranslator[Any],
     lines: Sequence[EncodedLine],
     found: Sequence[Sequence[Translation]],
-) -> list[list[int]]:
-    """Return the indices of the words with unlikely tokens in each line's best translation."""
-    pairs = [
-        (source, piece.ids)
-        for line, (best, *_) in zip(lines, found, strict=True)
-        for source, piece in zip(line.pieces, best.pieces, strict=False)
-    ]
-    sources, targets = [source for source, _ in pairs], [ids for _, ids in pairs]
+) -> Iterator[list[bool]]:
+    """Yield, for each line, whether each word of its best translation has unlikely tokens."""
+    pairs = [(line, best) for line, (best, *_) in zip(lines, found, strict=True)]
+    pieces = [each for line, best in pairs for each in zip(line.pieces, best.pieces, strict=False)]
+    sources, targets = [source for source, _ in pieces], [piece.ids for _, piece in pieces]
     with _TURN:
         scores = iter(score_tokens(translator, sources, targets))
-    doubtful = []
-    for line, (best, *_) in zip(lines, found, strict=True):
+    for line, best in pairs:
         ids = [number for piece in best.pieces for number in piece.ids]
         tokens = translator.tokenizers.tgt.filled_tokens(ids, line.source.values)
-        words = map_tokens_to_words(best.text, tokens)
         of_tokens = [score for piece in best.pieces for score in next(scores)[: len(piece.ids)]]
-        marked = zip(words, of_tokens, strict=False)
-        doubtful.append(sorted({word for word, score in marked if score < _DOUBTFUL}))
-    return doubtful
+        words = zip(map_tokens_to_words(best.text, tokens), of_tokens, strict=False)
+        unlikely = {word for word, score in words if score < _DOUBTFUL}
+        yield [word in unlikely for word in range(len(best.text.split()))]
 
 
 # --- requests -------------------------------------------------------------------------------------
 
 
 class _Job(NamedTuple):
+    model: Model
     lines: Sequence[str]
     wanted: Wanted
     found: "asyncio.Future[list[Line]]"
+
+
+def _translate(jobs: Sequence[_Job]) -> list[list[Line]]:
+    """Translate the lines of jobs for the same model that want the same."""
+    model, _, wanted, _ = jobs[0]
+    lines = [line for job in jobs for line in job.lines]
+    found = iter(model.translate(lines, wanted, lambda: all(job.found.done() for job in jobs)))
+    return [[*islice(found, len(job.lines))] for job in jobs]
 
 
 class ModelQueue:
@@ -154,24 +155,24 @@ class ModelQueue:
         self.model = model
         """The model for the next requests."""
         is_torch = model.plain.engine.name == "torch"
-        self._workers = 1 if is_torch else model.options.threads or count_cores()
-        self._idle = self._workers
+        self._workers = self._idle = 1 if is_torch else model.options.threads or count_cores()
         self._lines = ThreadPoolExecutor(self._workers, "lines")
         self._documents = ThreadPoolExecutor(1, "documents")
-        self._waiting: deque[tuple[Model, _Job]] = deque()
+        self._waiting: deque[_Job] = deque()
         self._starting: asyncio.TimerHandle | None = None
 
     async def translate(self, model: Model, lines: Sequence[str], wanted: Wanted) -> list[Line]:
         """Translate lines with ``model``, a few at a time."""
-        futures = []
-        for start in range(0, len(lines), _MOST_LINES):
-            futures.append(asyncio.get_running_loop().create_future())
-            job = _Job(lines[start : start + _MOST_LINES], wanted, futures[-1])
-            self._waiting.append((model, job))
+        new_future = asyncio.get_running_loop().create_future
+        jobs = [
+            _Job(model, lines[start : start + _MOST_LINES], wanted, new_future())
+            for start in range(0, len(lines), _MOST_LINES)
+        ]
+        self._waiting += jobs
         self._start_soon()
-        return [line for found in await asyncio.gather(*futures) for line in found]
+        return [*chain(*await asyncio.gather(*(job.found for job in jobs)))]
 
-    async def translate_document(self, translate: Callable[[Callable[[], bool]], bytes]) -> bytes:
+    async def translate_document(self, translate: Callable[[ShouldStop], Result]) -> Result:
         """Call a function that translates a document until its argument says to stop."""
         stopped = Event()
         try:
@@ -187,37 +188,32 @@ class ModelQueue:
 
     def _start(self) -> None:
         self._starting = None
-        while self._idle and (taken := self._take()):
-            (model, (_, wanted, _)), jobs = taken[0], [job for _, job in taken]
+        while self._idle and (jobs := self._take()):
             self._idle -= 1
-            lines = [line for job in jobs for line in job.lines]
-            work = partial(
-                model.translate, lines, wanted, lambda jobs=jobs: all(j.found.done() for j in jobs)
-            )
-            running = asyncio.get_running_loop().run_in_executor(self._lines, work)
+            running = asyncio.get_running_loop().run_in_executor(self._lines, _translate, jobs)
             running.add_done_callback(partial(self._finish, jobs))
 
-    def _take(self) -> list[tuple[Model, _Job]]:
+    def _take(self) -> list[_Job]:
         """Return jobs for the same model that want the same, a fair share for each idle worker."""
-        self._waiting = deque(each for each in self._waiting if not each[1].found.done())
-        share = -(-sum(len(job.lines) for _, job in self._waiting) // self._idle)
-        taken: list[tuple[Model, _Job]] = []
-        count = 0
-        while self._waiting and count < min(share, _MOST_LINES):
-            model, job = self._waiting[0]
-            if taken and (model is not taken[0][0] or job.wanted != taken[0][1].wanted):
+        self._waiting = deque(job for job in self._waiting if not job.found.done())
+        left = min(-(-sum(len(job.lines) for job in self._waiting) // self._idle), _MOST_LINES)
+        taken: list[_Job] = []
+        while self._waiting and left > 0:
+            job = self._waiting[0]
+            if taken and (job.model, job.wanted) != (taken[0].model, taken[0].wanted):
                 break
             taken.append(self._waiting.popleft())
-            count += len(job.lines)
+            left -= len(job.lines)
         return taken
 
-    def _finish(self, jobs: Sequence[_Job], running: "asyncio.Future[list[Line]]") -> None:
+    def _finish(self, jobs: Sequence[_Job], running: "asyncio.Future[list[list[Line]]]") -> None:
         self._idle += 1
         self._start_soon()
-        error, end = running.exception(), 0
-        for job in jobs:
-            start, end = end, end + len(job.lines)
-            if error and not job.found.done():
+        error = running.exception()
+        for number, job in enumerate(jobs):
+            if job.found.done():  # nobody waits for it any more
+                continue
+            if error:
                 job.found.set_exception(error)
-            elif not job.found.done():
-                job.found.set_result(running.result()[start:end])
+            else:
+                job.found.set_result(running.result()[number])

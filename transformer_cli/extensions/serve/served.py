@@ -5,9 +5,9 @@ import json
 import shutil
 import sys
 from collections import ChainMap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -29,47 +29,39 @@ from transformer_cli.runs.directory import RunDirectory, is_run, lock_directory
 _LOWEST = 64 if sys.platform == "win32" else 19  # priority; 64 is IDLE_PRIORITY_CLASS
 
 
-@dataclass
 class Served:
     """A served run.
 
     Attributes:
-        options: the run, and how to translate with it.
         languages: its source and target language.
         corrections: what it was sent, in RUN/served.
-        learn: the number of newly corrected texts that start a growth; None: none does.
         chain: the run, then each accepted growth of it; the last one translates.
         learned: the corrections that the last growth was given.
         last: what the last growth led to, in words.
+        queue: the requests that wait for the last run of the chain.
     """
 
-    options: TranslateOptions
-    languages: tuple[str, str]
-    corrections: Corrections
-    learn: int | None
-    learned: dict[str, str] = field(default_factory=dict)
-    last: str = ""
-    is_growing: bool = False
-
-    def __post_init__(self) -> None:
-        self.chain = [self.options.run]
+    def __init__(
+        self, options: TranslateOptions, languages: tuple[str, str], learn: int | None
+    ) -> None:
+        """Load a run; ``learn`` newly corrected texts start a growth, or None."""
+        self.options, self.learn = options, learn
+        self.languages = base_language(languages[0]), base_language(languages[1])
+        self._directory = options.run / "served"
+        self.corrections = Corrections(self._directory / "suggestions.tmx", languages)
+        self.chain, self.learned, self.last = [options.run], dict[str, str](), ""
         match read_json(self._directory / "learning.json"):
             case {"grown": list(grown), "learned": dict(learned), "last": str(last)}:
-                paths = [self.options.run.with_name(str(name)) for name in grown]
+                paths = [options.run.with_name(str(name)) for name in grown]
                 self.chain += [path for path in paths if is_run(path)]
                 self.learned, self.last = learned, last
         self.queue = ModelQueue(self._load(self.chain[-1]))
         self._turn = asyncio.Lock()
-
-    @property
-    def _directory(self) -> Path:
-        return self.options.run / "served"
+        self._growth: asyncio.Task[None] | None = None
 
     def _load(self, run: Path) -> Model:
         corrections = ChainMap(self.corrections.chosen, read_memory(run / FILE))
-        model = Model(replace(self.options, run=run), corrections)
-        assert model.detailed  # so that no request waits until it is loaded
-        return model
+        return Model(replace(self.options, run=run), corrections)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -85,19 +77,30 @@ class Served:
             "last": self.last,
         }
 
-    @property
-    def is_due(self) -> bool:
-        """Whether there are enough new corrections, and the run is not growing yet."""
-        return bool(self.learn and not self.is_growing and self.facts["new"] >= self.learn)
+    def grow_if_due(self) -> None:
+        """Start to grow the run if there are enough new corrections, and it is not growing yet."""
+        if self.learn and not self.is_growing and self.facts["new"] >= self.learn:
+            self._growth = asyncio.create_task(self._grow())
 
-    async def grow(self, options: Sequence[str]) -> None:
+    async def stop_growing(self) -> None:
+        """End the process that trains."""
+        if self._growth is not None:
+            self._growth.cancel()
+            await asyncio.wait([self._growth])
+
+    @property
+    def is_growing(self) -> bool:
+        """Whether a growth is being trained or loaded."""
+        return self._growth is not None and not self._growth.done()
+
+    async def _grow(self) -> None:
         """Grow the run, and translate with the new run if it is accepted."""
-        self.is_growing, self.learned = True, dict(self.corrections.chosen)
+        self.learned = dict(self.corrections.chosen)
         old = new = self.chain[-1]
         while new.exists():
             new = next_run(new)
         try:
-            problem = await self._train(old, new, options)
+            problem = await self._train(old, new)
             async with self._turn:
                 if self.chain[-1] is not old:
                     problem = f"{old.name} was left out meanwhile"
@@ -107,8 +110,6 @@ class Served:
             self._tell(problem or f"{new.name} was accepted, and translates from now on")
         except (OSError, TransformerCliError) as error:
             self._tell(str(error))
-        finally:
-            self.is_growing = False
 
     async def roll_back(self) -> None:
         """Leave out the last growth; the run before it translates from now on.
@@ -130,12 +131,13 @@ class Served:
         state = {"grown": grown, "learned": self.learned, "last": self.last}
         write_text(self._directory / "learning.json", json.dumps(state, indent=1) + "\n")
 
-    async def _train(self, old: Path, new: Path, options: Sequence[str]) -> str | None:
+    async def _train(self, old: Path, new: Path) -> str | None:
         """Train ``new`` in a process; return why it was not accepted, or None."""
         text, printed = self._directory / "learning.tsv", self._directory / "learning.log"
         write_memory(text, self.learned)
         log(f"{old}: grows with {len(self.learned):,} corrections")
-        command = ["train", "--from", old, "--add", text, "--run-dir", new, *options]
+        device = ("--device", self.options.device)
+        command = ["train", "--from", old, "--add", text, "--run-dir", new, *device]
         with printed.open("wb") as file:
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "transformer_cli", *map(str, command)),
@@ -167,11 +169,8 @@ def open_run(options: TranslateOptions, learn: int | None) -> Iterator[Served]:
     directory = RunDirectory(options.run)
     engine = directory.only_engine
     data = (engine.load().load_settings(directory) if engine else directory.load_config()).data
-    languages = base_language(data.src_lang), base_language(data.tgt_lang)
     if engine and learn:
         raise RunError(f"{options.run}: an exported model cannot learn; leave out --learn")
     check_no_links(options.run, ["served"])
-    path = options.run / "served"
-    with lock_directory(path):
-        corrections = Corrections(path / "suggestions.tmx", (data.src_lang, data.tgt_lang))
-        yield Served(options, languages, corrections, learn)
+    with lock_directory(options.run / "served"):
+        yield Served(options, (data.src_lang, data.tgt_lang), learn)

@@ -3,21 +3,12 @@
 import asyncio
 import re
 import secrets
-from collections import OrderedDict
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain, compress, count
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, Field, ValidationError
@@ -39,8 +30,8 @@ from transformer_cli.extensions.documents.document import Source, join_lines
 from transformer_cli.extensions.documents.formats import format_of
 from transformer_cli.extensions.documents.sentences import cut_sentences, join_sentences
 from transformer_cli.extensions.growing.memory import fold
-from transformer_cli.extensions.serve.guard import find_key, refuse
-from transformer_cli.extensions.serve.model import Line, Model, Wanted
+from transformer_cli.extensions.serve.guard import find_key, read_keys, refuse
+from transformer_cli.extensions.serve.model import Model, ShouldStop, Wanted
 from transformer_cli.extensions.serve.served import Served
 from transformer_cli.inference.translator import Watcher
 
@@ -89,52 +80,18 @@ class SuggestRequest(PairRequest):
     s: str
 
 
-Body = TypeVar("Body", bound=AnyRequest)
-Handler = Callable[[Request], Awaitable[Response]]
+Handler = Callable[[Request, Any], Awaitable[Any]]
 
 
-@dataclass
 class Server:
-    """The functions that answer requests.
+    """The functions that answer requests, each of which is given a request and its body."""
 
-    Attributes:
-        served: the runs, by their pairs of languages.
-        given: the options of ``serve``.
-        keys: the names of keys, by their SHA-256; empty if none is needed.
-        is_local: whether only this machine can send requests.
-    """
-
-    served: Mapping[tuple[str, str], Served]
-    given: Any
-    keys: Mapping[str, str]
-    is_local: bool
-    _files: OrderedDict[str, tuple[str, bytes]] = field(default_factory=OrderedDict)
-    _growths: set["asyncio.Task[None]"] = field(default_factory=set)
-
-    def app(self) -> Starlette:
-        """Return the ASGI application."""
-        detect_language("")  # so that no request waits until it is loaded
-
-        @asynccontextmanager
-        async def lifespan(_: Starlette) -> AsyncIterator[None]:
-            self._learn()
-            yield
-            for task in self._growths:
-                task.cancel()
-            await asyncio.gather(*self._growths, return_exceptions=True)
-
-        routes = [Route(path, handle, methods=[how]) for how, path, handle, _ in self._endpoints]
-        page = Mount("/", StaticFiles(packages=[(__package__, "page")], html=True))
-        handlers: dict[Any, Any] = {
-            HTTPException: lambda _, error: refuse(error.status_code, error.detail, error.headers),
-            TransformerCliError: lambda _, error: refuse(400, str(error)),
-        }
-        return Starlette(routes=[*routes, page], lifespan=lifespan, exception_handlers=handlers)
-
-    @property
-    def _endpoints(self) -> list[tuple[str, str, Handler, type[AnyRequest] | None]]:
-        """The method, path, function and body of each request."""
-        return [
+    def __init__(self, served: Mapping[tuple[str, str], Served], given: Any) -> None:
+        """Serve runs, by their pairs of languages, with the options of ``serve``."""
+        self.served, self.given = served, given
+        self.keys = read_keys(given.keys) if given.keys else {}
+        self._files: dict[str, tuple[str, bytes]] = {}
+        self._endpoints: list[tuple[str, str, Handler, type[AnyRequest] | None]] = [
             ("POST", "/translate", self._translate, TranslateRequest),
             ("POST", "/detect", self._detect, DetectRequest),
             ("POST", "/translate_file", self._translate_file, FileRequest),
@@ -148,41 +105,64 @@ class Server:
             ("GET", "/spec", self._spec, None),
         ]
 
+    def app(self) -> Starlette:
+        """Return the ASGI application."""
+        detect_language("")  # so that no request waits until it is loaded
+
+        @asynccontextmanager
+        async def lifespan(_: Starlette) -> AsyncIterator[None]:
+            self._learn()
+            yield
+            await asyncio.gather(*(served.stop_growing() for served in self.served.values()))
+
+        routes = [
+            Route(path, partial(self._answer, handle, body), methods=[method])
+            for method, path, handle, body in self._endpoints
+        ]
+        page = Mount("/", StaticFiles(packages=[(__package__, "page")], html=True))
+        handlers: dict[Any, Any] = {
+            HTTPException: lambda _, error: refuse(error.status_code, error.detail, error.headers),
+            TransformerCliError: lambda _, error: refuse(400, str(error)),
+        }
+        return Starlette(routes=[*routes, page], lifespan=lifespan, exception_handlers=handlers)
+
+    async def _answer(
+        self, handle: Handler, kind: type[AnyRequest] | None, request: Request
+    ) -> Response:
+        answer = await handle(request, kind and await self._read(request, kind))
+        return answer if isinstance(answer, Response) else JSONResponse(answer)
+
     # --- translating ------------------------------------------------------------------------------
 
-    async def _translate(self, request: Request) -> Response:
+    async def _translate(self, _: Request, given: TranslateRequest) -> dict[str, Any]:
         """Translate a text, or several."""
-        given, _ = await self._read(request, TranslateRequest)
         texts = [given.q] if isinstance(given.q, str) else given.q
         self._check_length(texts)
         served, detected = self._choose(given, " ".join(texts))
         model = served.queue.model
         if given.format == "html":
-            fill = partial(_fill_html, model, texts)
-            done = (await served.queue.translate_document(fill)).decode().split("\0")
+            done = await served.queue.translate_document(partial(_fill_html, model, texts))
             answers: list[dict[str, Any]] = [{"translatedText": one} for one in done]
         else:
             wanted = Wanted(given.alternatives + 1 if given.alternatives else None, given.details)
             answers = await _translate_texts(served, model, texts, wanted)
-        for text, answer in zip(texts, answers, strict=False):
+        for text, answer in zip(texts, answers, strict=True):
             answer |= detected
             if self.given.log_texts:
                 log(f"{text!r} -> {answer['translatedText']!r}")
+        answer = answers[0] if answers else {"translatedText": None}
         if isinstance(given.q, list):
-            names = answers[0] if texts else ["translatedText"]
-            answers = [{name: [each[name] for each in answers[: len(texts)]] for name in names}]
-        return JSONResponse({**answers[0], "model": model.options.run.name})
+            answer = {name: [each[name] for each in answers] for name in answer}
+        return {**answer, "model": model.options.run.name}
 
-    async def _detect(self, request: Request) -> Response:
+    async def _detect(self, _: Request, given: DetectRequest) -> list[dict[str, Any]]:
         """Detect the language of a text."""
-        given, _ = await self._read(request, DetectRequest)
         self._check_length([given.q])
         found = await asyncio.to_thread(detect_language, given.q)
-        return JSONResponse([_confidence(*each) for each in found[:3]])
+        return [_confidence(*each) for each in found[:3]]
 
-    async def _translate_file(self, request: Request) -> Response:
+    async def _translate_file(self, request: Request, given: FileRequest) -> dict[str, str]:
         """Translate a file; the answer has the address of the translation."""
-        given, _ = await self._read(request, FileRequest)
         if not hasattr(given.file, "filename"):
             raise HTTPException(400, "file: send it as multipart/form-data")
         path = Path(re.sub(r"[^\w.-]", "_", given.file.filename or "text.txt", flags=re.ASCII))
@@ -197,11 +177,10 @@ class Server:
         name = f"{secrets.token_urlsafe(16)}{path.suffix}"
         self._files[name] = f"{path.stem}_{served.languages[1]}{path.suffix}", done
         while len(self._files) > 1 and sum(len(x) for _, x in self._files.values()) > _KEPT_BYTES:
-            self._files.popitem(last=False)
-        url = str(request.base_url.replace(path=f"/download_file/{name}"))
-        return JSONResponse({"translatedFileUrl": url})
+            del self._files[next(iter(self._files))]
+        return {"translatedFileUrl": str(request.base_url.replace(path=f"/download_file/{name}"))}
 
-    async def _download_file(self, request: Request) -> Response:
+    async def _download_file(self, request: Request, _: None) -> Response:
         """Send a translated file."""
         if (kept := self._files.get(request.path_params["name"])) is None:
             raise HTTPException(404, "there is no such file any more; translate it again")
@@ -210,54 +189,47 @@ class Server:
 
     # --- learning ---------------------------------------------------------------------------------
 
-    async def _suggest(self, request: Request) -> Response:
+    async def _suggest(self, request: Request, given: SuggestRequest) -> dict[str, Any]:
         """Take a correction, and answer once it is on the disk."""
-        given, sender = await self._read(request, SuggestRequest)
         self._check_length([given.q, given.s])
         served, _ = self._choose(given, given.q)
         (before,) = await _translate_texts(served, served.queue.model, [given.q], Wanted())
-        add = served.corrections.add
-        now = await asyncio.to_thread(add, given.q, given.s, before["translatedText"], sender)
+        correction = given.q, given.s, before["translatedText"], request.state.sender
+        now = await asyncio.to_thread(served.corrections.add, *correction)
         self._learn()
-        return JSONResponse({"success": True, "translatedText": now})
+        return {"success": True, "translatedText": now}
 
     def _learn(self) -> None:
         """Grow each run that has enough new corrections."""
         for served in self.served.values():
-            if served.is_due:
-                task = asyncio.create_task(served.grow(["--device", self.given.device]))
-                self._growths.add(task)
-                task.add_done_callback(self._growths.discard)
+            served.grow_if_due()
 
-    async def _roll_back(self, request: Request) -> Response:
+    async def _roll_back(self, _: Request, given: PairRequest) -> dict[str, Any]:
         """Leave out the last growth."""
-        given, _ = await self._read(request, PairRequest)
-        if not (self.keys or self.is_local):
+        if not (self.keys or self.given.is_local):
             raise HTTPException(403, "needs a key; start the server with --keys")
         served, _ = self._choose(given, "")
         await served.roll_back()
-        return JSONResponse(served.facts)
+        return served.facts
 
-    async def _learning(self, request: Request) -> Response:
+    async def _learning(self, _: Request, given: PairRequest) -> dict[str, Any]:
         """What the model learns from corrections, and what the last growth led to."""
-        given, _ = await self._read(request, PairRequest)
-        return JSONResponse(self._choose(given, "")[0].facts)
+        return self._choose(given, "")[0].facts
 
     # --- facts ------------------------------------------------------------------------------------
 
-    async def _languages(self, _: Request) -> Response:
+    async def _languages(self, *_: Any) -> list[dict[str, Any]]:
         """The languages, and those into which each can be translated."""
-        codes = sorted({code for pair in self.served for code in pair})
-        return JSONResponse([self._language(code) for code in codes])
+        return [self._language(code) for code in sorted(set(chain(*self.served)))]
 
     def _language(self, code: str) -> dict[str, Any]:
         targets = sorted(tgt for src, tgt in self.served if src == code)
         return {"code": code, "name": code, "targets": targets}
 
-    async def _settings(self, _: Request) -> Response:
+    async def _settings(self, *_: Any) -> dict[str, Any]:
         """What a page needs to know."""
         src, tgt = next(iter(self.served))
-        about = {
+        return {
             "apiKeys": bool(self.keys),
             "keyRequired": bool(self.keys),
             "charLimit": self.given.max_chars,
@@ -267,33 +239,32 @@ class Server:
             "filesTranslation": True,
             "supportedFilesFormat": self._endings,
         }
-        return JSONResponse(about)
 
     @property
     def _endings(self) -> list[str]:
         return [".txt", *(e for one in entries("document").values() for e in one.facts["endings"])]
 
-    async def _health(self, _: Request) -> Response:
+    async def _health(self, *_: Any) -> dict[str, str]:
         """Whether the server works."""
-        return JSONResponse({"status": "ok"})
+        return {"status": "ok"}
 
-    async def _spec(self, _: Request) -> Response:
+    async def _spec(self, *_: Any) -> dict[str, Any]:
         """A description of all requests, in OpenAPI."""
         paths: dict[str, Any] = {}
-        for how, path, handle, body in self._endpoints:
+        for method, path, handle, body in self._endpoints:
             responses = {"200": {"description": "the answer"}, "400": {"description": "an error"}}
             about: dict[str, Any] = {"summary": handle.__doc__, "responses": responses}
             if body:
                 kind = "multipart/form-data" if body is FileRequest else "application/json"
                 about["requestBody"] = {"content": {kind: {"schema": body.model_json_schema()}}}
-            paths[path] = {how.lower(): about}
+            paths[path] = {method.lower(): about}
         info = {"title": "transformer-cli serve", "version": __version__}
-        return JSONResponse({"openapi": "3.1.0", "info": info, "paths": paths})
+        return {"openapi": "3.1.0", "info": info, "paths": paths}
 
     # --- reading requests -------------------------------------------------------------------------
 
-    async def _read(self, request: Request, kind: type[Body]) -> tuple[Body, str]:
-        """Return the body of a request and who sent it, or refuse it."""
+    async def _read(self, request: Request, kind: type[AnyRequest]) -> AnyRequest:
+        """Return the body of a request, and note who sent it; or refuse it."""
         content = request.headers.get("content-type", "")
         try:
             if content.startswith("multipart/"):
@@ -311,12 +282,13 @@ class Server:
             raise HTTPException(400, "the body is neither JSON nor a form") from None
         except ClientDisconnect:
             raise HTTPException(400, "the request was not sent to its end") from None
-        if not self.keys:
-            return given, request.client.host if request.client else ""
-        bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
-        if (name := find_key(self.keys, given.api_key or bearer)) is None:
-            raise HTTPException(403, "api_key: is missing or wrong")
-        return given, name
+        sender = request.client.host if request.client else ""
+        if self.keys:
+            bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
+            if (sender := find_key(self.keys, given.api_key or bearer)) is None:
+                raise HTTPException(403, "api_key: is missing or wrong")
+        request.state.sender = sender
+        return given
 
     def _check_length(self, texts: Sequence[str]) -> None:
         most = self.given.max_chars
@@ -355,16 +327,14 @@ async def _translate_texts(
     served: Served, model: Model, texts: Sequence[str], wanted: Wanted
 ) -> list[dict[str, Any]]:
     """Return the answer for each text, which may have several sentences and lines."""
+    language = served.languages[0]
     cut = [
-        [(0, len(text))]
-        if fold(text) in model.corrections
-        else cut_sentences(text, served.languages[0])
+        [(0, len(text))] if fold(text) in model.corrections else cut_sentences(text, language)
         for text in texts
     ]
     pairs = [*zip(texts, cut, strict=True)]
     lines = [*dict.fromkeys(join_lines(text[slice(*at)]) for text, spans in pairs for at in spans)]
-    done = await served.queue.translate(model, lines, wanted)
-    found = dict(zip(lines, done, strict=True))
+    found = dict(zip(lines, await served.queue.translate(model, lines, wanted), strict=True))
     ranks = [
         {line: (one.translations[rank:] or one.translations[-1:])[0] for line, one in found.items()}
         for rank in range(wanted.n_best or 1)
@@ -374,43 +344,31 @@ async def _translate_texts(
         best, *others = (join_sentences(text, spans, rank) for rank in ranks)
         answer: dict[str, Any] = {"translatedText": best.text}
         if wanted.n_best:
-            texts_of_others = dict.fromkeys(other.text for other in others)
-            answer["alternatives"] = [one for one in texts_of_others if one != best.text]
+            other_texts = dict.fromkeys(other.text for other in others)
+            answer["alternatives"] = [one for one in other_texts if one != best.text]
         if wanted.is_detailed:
+            doubtful = chain(*(found[join_lines(text[slice(*at)])].doubtful for at in spans))
             answer["details"] = {
                 "source": best.src_words,
                 "target": best.tgt_words,
                 "links": sorted(best.links),
-                "doubtful": [
-                    *_number_doubtful(found[join_lines(text[slice(*at)])] for at in spans)
-                ],
+                "doubtful": [*compress(count(), doubtful)],
                 "doubts": best.doubts,
             }
         answers.append(answer)
     return answers
 
 
-def _number_doubtful(lines: Iterable[Line]) -> Iterator[int]:
-    """Yield the indices of doubtful words among all words of the lines' translations."""
-    count = 0
-    for line in lines:
-        yield from (count + word for word in line.doubtful)
-        count += len(line.translations[0].text.split())
-
-
-def _fill_html(model: Model, texts: Sequence[str], should_stop: Callable[[], bool]) -> bytes:
-    """Translate texts in HTML; return them with a zero byte between them."""
+def _fill_html(model: Model, texts: Sequence[str], should_stop: ShouldStop) -> list[str]:
+    """Translate texts in HTML."""
     form = entries("document")["html"]
-    return b"\0".join(_fill(model, form, "q", text.encode(), should_stop) for text in texts)
+    return [_fill(model, form, "q", text.encode(), should_stop).decode() for text in texts]
 
 
-def _fill(
-    model: Model, form: Entry, name: str, data: bytes, should_stop: Callable[[], bool]
-) -> bytes:
+def _fill(model: Model, form: Entry, name: str, data: bytes, should_stop: ShouldStop) -> bytes:
     """Translate a document."""
     settings = model.plain.config.data
     document = form.load()(Source(name, data, (settings.src_lang, settings.tgt_lang)))
     document.segments = [segment.without_soft_hyphens() for segment in document.segments]
     watcher = Watcher(should_stop=should_stop)
-    filled = fill_document(model.options, document, model.detailed, None, watcher)
-    return bytes(filled.data)
+    return bytes(fill_document(model.options, document, model.detailed, None, watcher).data)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.messages import log
@@ -24,13 +24,7 @@ from transformer_cli.cli.display import say
 from transformer_cli.cli.translate import TranslateOptions
 
 with lazy_imports():
-    import uvicorn
-    from starlette.middleware import cors
-
     from transformer_cli.extensions.serve import guard, served, server
-
-if TYPE_CHECKING:
-    from starlette.middleware.cors import CORSMiddleware
 
 _PACKAGES = ("starlette", "uvicorn", "httptools", "python_multipart", "sentencex", "py3langid")
 
@@ -106,26 +100,15 @@ def serve(given: ServeOptions) -> None:
         problem = f"{error.strerror}; choose another --port or --host"
         raise UsageError(f"--host {given.host} --port {given.port}: {problem}") from error
     with listening, open_app(given) as app:
-        config = uvicorn.Config(
-            app,
-            http=guard.ImpatientProtocol,
-            ws="none",
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_graceful_shutdown=round(given.timeout) + 1,
-        )
         host, port = listening.getsockname()[:2]
         say(f"http://{f'[{host}]' if ':' in host else host}:{port}")
-        uvicorn.Server(config).run(sockets=[listening])
+        guard.run(app, given, listening)
 
 
 @contextmanager
-def open_app(given: ServeOptions) -> "Iterator[CORSMiddleware]":
+def open_app(given: ServeOptions) -> Iterator[Any]:
     """Open the runs; return the ASGI application that serves them."""
-    names = ("device", "precision", "threads")
-    hardware: dict[str, Any] = {name: getattr(given, name) for name in names}
+    hardware = {name: getattr(given, name) for name in ("device", "precision", "threads")}
     opened: dict[tuple[str, str], served.Served] = {}
     with ExitStack() as stack:
         for path in given.runs:
@@ -137,5 +120,4 @@ def open_app(given: ServeOptions) -> "Iterator[CORSMiddleware]":
                 raise UsageError(f"{run}: another run translates {languages}, too; leave one out")
             opened[one.languages] = one
             log(f"{one.chain[-1]}: translates {languages}")
-        guarded = guard.Guard(server.Server(opened, given).app(), given)
-        yield cors.CORSMiddleware(guarded, given.cors or (), ["GET", "POST"], ["*"])
+        yield server.Server(opened, given).app()

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
 from xml.etree import ElementTree
-from xml.sax.saxutils import escape, quoteattr
 
 from transformer_cli.base.errors import InputError, RunError
 from transformer_cli.base.files import read_small
@@ -93,17 +92,16 @@ class Corrections:
         self.chosen[src] = Counter(given.values()).most_common(1)[0][0]
 
     def _write(self, src: str, tgt: str, previous: str, sender: str) -> None:
-        sides = "".join(
-            f"<tuv xml:lang={quoteattr(code)}><seg>{escape(text)}</seg></tuv>"
-            for code, text in zip(self._languages, (src, tgt), strict=True)
-        )
-        unit = (
-            f'<tu creationdate="{datetime.now(UTC):%Y%m%dT%H%M%SZ}" creationid={quoteattr(sender)}>'
-            f'<prop type="x-previous">{escape(previous)}</prop>{sides}{_UNIT_END}'
-        ).encode()
+        now = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+        unit = ElementTree.Element("tu", creationdate=now, creationid=sender)
+        ElementTree.SubElement(unit, "prop", type="x-previous").text = previous
+        for code, text in zip(self._languages, (src, tgt), strict=True):
+            side = ElementTree.SubElement(unit, "tuv", {_LANG: code})
+            ElementTree.SubElement(side, "seg").text = text
+        data = f"{ElementTree.tostring(unit, 'unicode')}\n".encode()
         self._file.seek(self._end)
-        self._file.write(unit + _FOOTER.encode())
+        self._file.write(data + _FOOTER.encode())
         self._file.truncate()
         self._file.flush()
         os.fsync(self._file.fileno())
-        self._end += len(unit)
+        self._end += len(data)

@@ -4,21 +4,21 @@ import asyncio
 import hashlib
 import hmac
 import re
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+import socket
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import uvicorn
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.files import read_small
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Any]]
-Send = Callable[[Any], Awaitable[None]]
 
 SECONDS_TO_SEND = 10.0
 """How long a client may take to send a request."""
@@ -44,7 +44,7 @@ class Guard:
         given: the options of ``serve``.
     """
 
-    app: Callable[[Scope, Receive, Send], Awaitable[None]]
+    app: ASGIApp
     given: Any
     _count: int = field(default=0, init=False)
 
@@ -59,7 +59,7 @@ class Guard:
         sent_by = asyncio.get_running_loop().time() + SECONDS_TO_SEND
         has_started = is_counted = False
 
-        async def receive_in_time() -> Any:
+        async def receive_in_time() -> Message:
             nonlocal left, is_counted
             try:
                 async with asyncio.timeout_at(sent_by):
@@ -77,10 +77,10 @@ class Guard:
                 is_counted = True
             return message
 
-        async def send_safely(message: Any) -> None:
+        async def send_safely(message: Message) -> None:
             nonlocal has_started
-            has_started = True
             if message["type"] == "http.response.start":
+                has_started = True
                 message["headers"] = [*message["headers"], *_SAFE]
             await send(message)
 
@@ -99,7 +99,7 @@ class Guard:
 
     def _refuse(self, scope: Scope) -> str | None:
         """Return why a request is refused, or None."""
-        headers = {name.decode("latin-1"): at.decode("latin-1") for name, at in scope["headers"]}
+        headers = Headers(scope=scope)
         host, origin = headers.get("host", ""), headers.get("origin", "")
         # A page of another site can send requests to this machine, even under a name of its own.
         if self.given.is_local and re.sub(r":\d+$", "", host) not in _LOOPBACK:
@@ -121,25 +121,22 @@ class ImpatientProtocol(HttpToolsProtocol):
     _bytes = 0
 
     def connection_made(self, transport: Any) -> None:
-        """Start to wait for the first request."""
         super().connection_made(transport)
         self._deadline = self.loop.call_later(SECONDS_TO_SEND, transport.abort)
 
     def data_received(self, data: bytes) -> None:
-        """Read a part of a request."""
         self._bytes += len(data)
         super().data_received(data)
         if self._deadline is not None and self._bytes > _MOST_HEADERS:
             self.transport.abort()
 
     def on_message_begin(self) -> None:
-        """Start to wait for a request's headers."""
         super().on_message_begin()
         self._stop_timer()
         self._deadline = self.loop.call_later(SECONDS_TO_SEND, self.transport.abort)
 
     def on_headers_complete(self) -> None:
-        """Stop to wait; the application limits the time for the body."""
+        # ``Guard`` limits the time for the body.
         self._stop_timer()
         super().on_headers_complete()
 
@@ -149,9 +146,23 @@ class ImpatientProtocol(HttpToolsProtocol):
         self._deadline, self._bytes = None, 0  # of the next headers
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop to wait."""
         self._stop_timer()
         super().connection_lost(exc)
+
+
+def run(app: ASGIApp, given: Any, listening: socket.socket) -> None:
+    """Answer the requests that arrive at a socket, until a signal ends this process."""
+    config = uvicorn.Config(
+        app,
+        http=ImpatientProtocol,
+        ws="none",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=round(given.timeout) + 1,
+    )
+    uvicorn.Server(config).run(sockets=[listening])
 
 
 # --- keys -----------------------------------------------------------------------------------------

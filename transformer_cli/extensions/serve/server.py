@@ -14,10 +14,12 @@ from urllib.parse import parse_qsl
 from pydantic import BaseModel, Field, ValidationError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
 
 from transformer_cli.base.errors import TransformerCliError
 from transformer_cli.base.messages import log
@@ -30,7 +32,7 @@ from transformer_cli.extensions.documents.document import Source, join_lines
 from transformer_cli.extensions.documents.formats import format_of
 from transformer_cli.extensions.documents.sentences import cut_sentences, join_sentences
 from transformer_cli.extensions.growing.memory import fold
-from transformer_cli.extensions.serve.guard import find_key, read_keys, refuse
+from transformer_cli.extensions.serve.guard import Guard, find_key, read_keys, refuse
 from transformer_cli.extensions.serve.model import Model, ShouldStop, Wanted
 from transformer_cli.extensions.serve.served import Served
 from transformer_cli.inference.translator import Watcher
@@ -105,7 +107,7 @@ class Server:
             ("GET", "/spec", self._spec, None),
         ]
 
-    def app(self) -> Starlette:
+    def app(self) -> ASGIApp:
         """Return the ASGI application."""
         detect_language("")  # so that no request waits until it is loaded
 
@@ -123,8 +125,11 @@ class Server:
         handlers: dict[Any, Any] = {
             HTTPException: lambda _, error: refuse(error.status_code, error.detail, error.headers),
             TransformerCliError: lambda _, error: refuse(400, str(error)),
+            ClientDisconnect: lambda *_: refuse(400, "the request was not sent to its end"),
         }
-        return Starlette(routes=[*routes, page], lifespan=lifespan, exception_handlers=handlers)
+        app = Starlette(routes=[*routes, page], lifespan=lifespan, exception_handlers=handlers)
+        guarded = Guard(app, self.given)
+        return CORSMiddleware(guarded, self.given.cors or (), ["GET", "POST"], ["*"])
 
     async def _answer(
         self, handle: Handler, kind: type[AnyRequest] | None, request: Request
@@ -150,9 +155,11 @@ class Server:
             answer |= detected
             if self.given.log_texts:
                 log(f"{text!r} -> {answer['translatedText']!r}")
-        answer = answers[0] if answers else {"translatedText": None}
-        if isinstance(given.q, list):
-            answer = {name: [each[name] for each in answers] for name in answer}
+        if isinstance(given.q, str):
+            (answer,) = answers
+        else:
+            names = answers[0] if answers else ["translatedText"]
+            answer = {name: [each[name] for each in answers] for name in names}
         return {**answer, "model": model.options.run.name}
 
     async def _detect(self, _: Request, given: DetectRequest) -> list[dict[str, Any]]:
@@ -280,8 +287,6 @@ class Server:
             raise HTTPException(400, f"{place}: {first['msg']}") from None
         except (ValueError, RecursionError):
             raise HTTPException(400, "the body is neither JSON nor a form") from None
-        except ClientDisconnect:
-            raise HTTPException(400, "the request was not sent to its end") from None
         sender = request.client.host if request.client else ""
         if self.keys:
             bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
@@ -327,20 +332,21 @@ async def _translate_texts(
     served: Served, model: Model, texts: Sequence[str], wanted: Wanted
 ) -> list[dict[str, Any]]:
     """Return the answer for each text, which may have several sentences and lines."""
-    language = served.languages[0]
-    cut = [
-        [(0, len(text))] if fold(text) in model.corrections else cut_sentences(text, language)
+    cut = {
+        text: [(0, len(text))]
+        if fold(text) in model.corrections
+        else cut_sentences(text, served.languages[0])
         for text in texts
-    ]
-    pairs = [*zip(texts, cut, strict=True)]
-    lines = [*dict.fromkeys(join_lines(text[slice(*at)]) for text, spans in pairs for at in spans)]
+    }
+    lines = [*dict.fromkeys(join_lines(text[slice(*at)]) for text in cut for at in cut[text])]
     found = dict(zip(lines, await served.queue.translate(model, lines, wanted), strict=True))
     ranks = [
         {line: (one.translations[rank:] or one.translations[-1:])[0] for line, one in found.items()}
         for rank in range(wanted.n_best or 1)
     ]
     answers = []
-    for text, spans in pairs:
+    for text in texts:
+        spans = cut[text]
         best, *others = (join_sentences(text, spans, rank) for rank in ranks)
         answer: dict[str, Any] = {"translatedText": best.text}
         if wanted.n_best:

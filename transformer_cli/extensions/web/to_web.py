@@ -22,22 +22,12 @@ from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel
 from transformer_cli.text.protocol import Tokenizers
 
-PAGES = Path(serve.__path__[0], "page"), Path(__file__).with_name("page")
+_HERE = Path(__file__).parent
+PAGES = Path(serve.__path__[0], "page"), _HERE / "page"
+_TEMPLATE = _HERE / "template"
 _WEIGHTS = "weights.bin"
 _RUNTIME = "onnxruntime-web@1.30.0"
 _INSTALLED = Path("node_modules/onnxruntime-web/dist")
-_POLICY = (
-    '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; script-src '
-    "'self' 'wasm-unsafe-eval'; style-src 'self'; connect-src 'self' https://cdn.jsdelivr.net; "
-    "img-src 'self' data:; worker-src 'self'; manifest-src 'self'\">"
-)
-_USE = """\
-Copy this directory to a web server, which needs no program for it. To try it, run this here:
-
-    python -m http.server
-
-Then open http://localhost:8000. The browser translates, so the text stays on the user's machine.
-"""
 
 
 def check_web(config: Config, tokenizers: Tokenizers) -> None:
@@ -58,17 +48,20 @@ def write_web(run: RunDirectory, trained: TrainedModel, directory: Path) -> None
     (directory / _WEIGHTS).write_bytes(stored)
     about["weights"] = {_WEIGHTS: {"sha256": sha256(directory / _WEIGHTS)}}
     write_json(directory / DESCRIPTION, about)
+    parts = [directory / name for name in (ENCODER, DECODER, _WEIGHTS, DESCRIPTION)]
     models = sorted((directory / run.tokenizer.name).glob("*.model"))
-    parts = (directory / name for name in (ENCODER, DECODER, _WEIGHTS, DESCRIPTION))
     for path in (*parts, *map(write_tokenizer, models)):
         loaded |= _entry(path, directory)
     for page in PAGES:  # the second has another backend.js
         shutil.copytree(page, directory, dirs_exist_ok=True)
-    html = read_small(directory / "index.html").decode()
-    write_text(directory / "index.html", html.replace("<title>", f"{_POLICY}\n<title>"))
+    html, policy, use = (
+        read_small(path).decode()
+        for path in (directory / "index.html", _TEMPLATE / "policy.html", _TEMPLATE / "use.md")
+    )
+    write_text(directory / "index.html", html.replace("<title>", f"{policy}<title>"))
     shown = sorted({path.name for page in PAGES for path in page.iterdir()})
     write_json(directory / "web.json", {"page": ["./", "web.json", *shown], "files": loaded})
-    write_card(run, trained, directory, "transformer-cli", _USE)
+    write_card(run, trained, directory, "transformer-cli", use)
 
 
 def quantize(graph: Path, stored: bytearray) -> None:
@@ -106,7 +99,7 @@ def quantize(graph: Path, stored: bytearray) -> None:
 
 def _copy_runtime(directory: Path) -> dict[str, Any]:
     """Return the entries of ONNX Runtime's files; copy those that npm has installed."""
-    entries: dict[str, Any] = read_json(Path(__file__).with_name("runtime.json"))
+    entries: dict[str, Any] = read_json(_HERE / "runtime.json")
     for name, entry in list(entries.items()):
         entry["url"] = f"https://cdn.jsdelivr.net/npm/{_RUNTIME}/dist/{name}"
         if (_INSTALLED / name).is_file():

@@ -63,13 +63,9 @@ class Corrections:
             raise RunError(f"{path}: cannot be used: {error}; repair it or move it away") from error
 
     def add(self, src: str, tgt: str, previous: str, sender: str) -> str:
-        """Add a correction, and return once it is on the disk; return the translation that counts.
+        """Write a correction to the disk; return the translation of ``src`` that now counts.
 
-        Args:
-            src: the source text.
-            tgt: its translation.
-            previous: the translation that ``tgt`` corrects.
-            sender: the name of a key, or an address.
+        ``tgt`` corrects the translation ``previous``. ``sender`` is a key's name or an address.
 
         Raises:
             InputError: a side is empty, or the file is full.

@@ -37,15 +37,10 @@ _SAFE = [
 
 @dataclass
 class Guard:
-    """An ASGI application that refuses requests to another one, or limits them.
-
-    Attributes:
-        app: the other application.
-        given: the options of ``serve``.
-    """
+    """An ASGI application that refuses requests to ``app``, another one, or limits them."""
 
     app: ASGIApp
-    given: Any
+    given: Any  # the options of ``serve``
     _count: int = field(default=0, init=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

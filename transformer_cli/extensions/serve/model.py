@@ -31,15 +31,10 @@ Result = TypeVar("Result")
 
 
 class Wanted(NamedTuple):
-    """What a request wants to know about its lines.
+    """What a request wants to know about its lines."""
 
-    Attributes:
-        n_best: the number of scored translations; None: one, without a score.
-        is_detailed: whether to align words and to find doubtful ones.
-    """
-
-    n_best: int | None = None
-    is_detailed: bool = False
+    n_best: int | None = None  # the number of scored translations; None: one, without a score
+    is_detailed: bool = False  # whether to align words and to find doubtful ones
 
 
 class Line(NamedTuple):
@@ -102,7 +97,6 @@ class _InTurn(TextTranslator[Any]):
     """The lines of a long document that are translated before others have their turn."""
 
     def translate_encoded(self, *given: Any, **named: Any) -> list[list[Translation]]:
-        """Translate when no other thread does; see ``TextTranslator.translate_encoded``."""
         with _TURN:
             return super().translate_encoded(*given, **named)
 

@@ -136,11 +136,10 @@ class Served:
         text, printed = self._directory / "learning.tsv", self._directory / "learning.log"
         write_memory(text, self.learned)
         log(f"{old}: grows with {len(self.learned):,} corrections")
-        device = ("--device", self.options.device)
-        command = ["train", "--from", old, "--add", text, "--run-dir", new, *device]
         with printed.open("wb") as file:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "transformer_cli", *map(str, command)),
+                *(sys.executable, "-m", "transformer_cli", "train", "--from", old, "--add", text),
+                *("--run-dir", new, "--device", self.options.device),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,

@@ -128,8 +128,8 @@ class Server:
             ClientDisconnect: lambda *_: refuse(400, "the request was not sent to its end"),
         }
         app = Starlette(routes=[*routes, page], lifespan=lifespan, exception_handlers=handlers)
-        guarded = Guard(app, self.given)
-        return CORSMiddleware(guarded, self.given.cors or (), ["GET", "POST"], ["*"])
+        origins = self.given.cors or ()
+        return CORSMiddleware(Guard(app, self.given), origins, ["GET", "POST"], ["*"])
 
     async def _answer(
         self, handle: Handler, kind: type[AnyRequest] | None, request: Request
@@ -215,7 +215,7 @@ class Server:
         """Leave out the last growth."""
         if not (self.keys or self.given.is_local):
             raise HTTPException(403, "needs a key; start the server with --keys")
-        served, _ = self._choose(given, "")
+        served = self._choose(given, "")[0]
         await served.roll_back()
         return served.facts
 
@@ -287,7 +287,7 @@ class Server:
             raise HTTPException(400, f"{place}: {first['msg']}") from None
         except (ValueError, RecursionError):
             raise HTTPException(400, "the body is neither JSON nor a form") from None
-        sender = request.client.host if request.client else ""
+        sender: str | None = request.client.host if request.client else ""
         if self.keys:
             bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
             if (sender := find_key(self.keys, given.api_key or bearer)) is None:

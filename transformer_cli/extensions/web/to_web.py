@@ -24,7 +24,6 @@ from transformer_cli.text.protocol import Tokenizers
 
 _HERE = Path(__file__).parent
 PAGES = Path(serve.__path__[0], "page"), _HERE / "page"
-_TEMPLATE = _HERE / "template"
 _WEIGHTS = "weights.bin"
 _RUNTIME = "onnxruntime-web@1.30.0"
 _INSTALLED = Path("node_modules/onnxruntime-web/dist")
@@ -54,13 +53,12 @@ def write_web(run: RunDirectory, trained: TrainedModel, directory: Path) -> None
         loaded |= _entry(path, directory)
     for page in PAGES:  # the second has another backend.js
         shutil.copytree(page, directory, dirs_exist_ok=True)
-    html, policy, use = (
-        read_small(path).decode()
-        for path in (directory / "index.html", _TEMPLATE / "policy.html", _TEMPLATE / "use.md")
-    )
-    write_text(directory / "index.html", html.replace("<title>", f"{policy}<title>"))
+    index = directory / "index.html"
+    policy = read_small(_HERE / "template/policy.html").decode()
+    write_text(index, read_small(index).decode().replace("<title>", f"{policy}<title>"))
     shown = sorted({path.name for page in PAGES for path in page.iterdir()})
     write_json(directory / "web.json", {"page": ["./", "web.json", *shown], "files": loaded})
+    use = read_small(_HERE / "template/use.md").decode()
     write_card(run, trained, directory, "transformer-cli", use)
 
 

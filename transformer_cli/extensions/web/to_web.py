@@ -70,7 +70,7 @@ def quantize(graph: Path, stored: bytearray) -> None:
     """
     from onnx import TensorProto, external_data_helper, helper, load, numpy_helper
 
-    model, restoring = load(graph), []
+    model = load(graph)
     factors = {each for node in model.graph.node if node.op_type == "MatMul" for each in node.input}
     for tensor in [each for each in model.graph.initializer if len(each.dims) == 2]:
         name, matrix = tensor.name, numpy_helper.to_array(tensor)
@@ -86,12 +86,10 @@ def quantize(graph: Path, stored: bytearray) -> None:
         external_data_helper.set_external_data(tensor, _WEIGHTS, offset, len(data))
         tensor.ClearField("raw_data")
         model.graph.initializer.append(numpy_helper.from_array(scale, f"{name}_scale"))
-        restoring += [
-            helper.make_node("Cast", [tensor.name], [f"{name}_float"], to=TensorProto.FLOAT),
-            helper.make_node("Mul", [f"{name}_float", f"{name}_scale"], [name]),
-        ]
-    for node in reversed(restoring):
-        model.graph.node.insert(0, node)
+        cast = helper.make_node("Cast", [tensor.name], [f"{name}_float"], to=TensorProto.FLOAT)
+        scaled = helper.make_node("Mul", [f"{name}_float", f"{name}_scale"], [name])
+        for node in (scaled, cast):
+            model.graph.node.insert(0, node)
     graph.write_bytes(model.SerializeToString())
 
 

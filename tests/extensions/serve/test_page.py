@@ -25,10 +25,15 @@ def _open(url: str, profile: Path) -> Iterator[Any]:
             str(profile), executable_path=shutil.which("chromium"), args=CHROMIUM.split()
         )
         page = context.new_page()
+
+        def complain(what: str, is_expected: bool = False) -> None:
+            if not is_expected:
+                complaints.append(what)
+
         # Chromium tries to keep the look of a word that is overwritten.
-        page.on("console", lambda one: "inline style" in one.text or complaints.append(one.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", lambda one: one.url.startswith(url) or complaints.append(one.url))
+        page.on("console", lambda one: complain(one.text, "inline style" in one.text))
+        page.on("pageerror", lambda error: complain(str(error)))
+        page.on("request", lambda one: complain(one.url, one.url.startswith(url)))
         page.goto(url)
         page.locator("#source option").first.wait_for(state="attached")
         yield page

@@ -14,7 +14,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
-from transformer_cli.extensions.constraints.terms import Term, TermList, make_term, split_words
+from transformer_cli.extensions.constraints.terms import (
+    Term,
+    TermList,
+    lost_terms,
+    make_term,
+    split_words,
+)
 
 _MOST_WORDS = 3
 _LEAST_LINES = 3
@@ -88,8 +94,9 @@ def main() -> None:
     terms = select(find_candidates(rows), rows)
     asked.output.write_text("".join(describe(term, asked.endings) for term in terms), "utf-8")
     listed, test = TermList(terms), read_rows(asked.test, *asked.languages)
-    found = [listed.find_lost(src, tgt) for _, src, tgt in test]
-    total, lost = sum(count for count, _ in found), sum(len(each) for _, each in found)
+    found = [[each.term for each in listed.find(src)] for _, src, _ in test]
+    total = sum(map(len, found))
+    lost = sum(len(lost_terms(of, tgt)) for of, (*_, tgt) in zip(found, test, strict=True))
     print(f"{asked.output}: {len(terms):,} terms from {asked.table}")
     print(f"{asked.test}: {total:,} terms, of which references keep {1 - lost / max(1, total):.1%}")
 

@@ -250,7 +250,8 @@ class Kinds:
 def _read_path(value: object, as_path: Callable[[object], Path]) -> Path:
     if isinstance(value, str):
         try:
-            value = text_path(value)
+            if is_url(path := text_path(value)):
+                return path
         except ValueError as error:
             # Not a ValueError: its message would show the value, with its credentials.
             raise PydanticCustomError("refused", "{problem}", {"problem": str(error)}) from None

@@ -126,13 +126,6 @@ class TermList:
             if length <= len(word):
                 yield from self._by_first_word.get(f"{word[:length]}*", ())
 
-    def find_lost(
-        self, line: str, translation: str, left_out: Iterable[tuple[int, int]] = ()
-    ) -> tuple[int, list[Term]]:
-        """Return how many terms ``find`` finds, and which of them the translation lacks."""
-        found = self.find(line, left_out)
-        return len(found), lost_terms([each.term for each in found], translation)
-
 
 def describe_kept(terms: int, lost: int) -> str:
     """Return a message about how many of a text's terms its translation keeps."""

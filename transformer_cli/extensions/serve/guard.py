@@ -140,10 +140,6 @@ class ImpatientProtocol(HttpToolsProtocol):
             self._deadline.cancel()
         self._deadline, self._bytes = None, 0  # of the next headers
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_timer()
-        super().connection_lost(exc)
-
 
 def run(app: ASGIApp, given: Any, listening: socket.socket) -> None:
     """Answer the requests that arrive at a socket, until a signal ends this process."""

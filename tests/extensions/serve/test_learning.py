@@ -14,7 +14,7 @@ from extensions.serve.conftest import Open
 from extensions.serve.test_server import TEXT, ask
 from transformer_cli.base.errors import InputError, RunError
 from transformer_cli.extensions.serve.command import ServeOptions, open_app
-from transformer_cli.extensions.serve.served import Served
+from transformer_cli.extensions.serve.served import Served, find_weakness
 
 REASON = "error: run+1: rejected, and renamed to run+1.rejected: new text 3 → 1 BLEU"
 
@@ -83,6 +83,24 @@ def test_a_server_starts_with_what_it_had_learned(
             assert ask(client, q="5 6")["model"] == "run+1"
             with pytest.raises(RunError, match="in use by"), open_app(given):
                 pass
+
+
+@pytest.mark.parametrize(
+    ("new_text", "why"),
+    [
+        ({"before": 20.8, "after": 27.9, "half_width": 3.1}, None),
+        ({"before": 0.62, "after": 0.66, "half_width": 0.09}, "0.6 → 0.7 ± 0.1"),
+        ({"before": 20.0, "after": 18.0, "half_width": 1.0}, "learned too little"),
+        (None, "too few good corrections"),
+    ],
+)
+def test_only_a_run_that_is_clearly_better_takes_over(
+    tmp_path: Path, new_text: object, why: str | None
+) -> None:
+    record = {"new_text": new_text} if new_text else {}
+    (tmp_path / "growth.json").write_text(json.dumps(record))
+    found = find_weakness(tmp_path)
+    assert found is None if why is None else why in str(found)
 
 
 def test_one_text_corrected_again_and_again_is_one_correction(

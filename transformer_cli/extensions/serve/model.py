@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
 from threading import Event, RLock
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from transformer_cli.base.workers import count_cores
 from transformer_cli.cli.translate import TranslateOptions
@@ -27,7 +27,6 @@ _WAIT = 0.005  # seconds; more requests make a larger batch, which is faster
 _MOST_LINES = 256  # of a batch, so that a long list does not keep others waiting
 
 ShouldStop = Callable[[], bool]
-Result = TypeVar("Result")
 
 
 class Wanted(NamedTuple):
@@ -166,7 +165,7 @@ class ModelQueue:
         self._start_soon()
         return [*chain(*await asyncio.gather(*(job.found for job in jobs)))]
 
-    async def translate_document(self, translate: Callable[[ShouldStop], Result]) -> Result:
+    async def translate_document(self, translate: Callable[[ShouldStop], Any]) -> Any:
         """Call a function that translates a document until its argument says to stop."""
         stopped = Event()
         try:

@@ -20,7 +20,7 @@ from transformer_cli.base.messages import log
 from transformer_cli.base.text_files import write_text
 from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.config.languages import base_language
-from transformer_cli.extensions.growing.growth import next_run
+from transformer_cli.extensions.growing.growth import RECORD, next_run
 from transformer_cli.extensions.growing.memory import FILE, read_memory, write_memory
 from transformer_cli.extensions.serve.corrections import Corrections
 from transformer_cli.extensions.serve.model import Model, ModelQueue
@@ -112,11 +112,7 @@ class Served:
             self._tell(str(error))
 
     async def roll_back(self) -> None:
-        """Leave out the last growth; the run before it translates from now on.
-
-        Raises:
-            RunError: the run has not grown.
-        """
+        """Translate with the run before the last growth; raise RunError if there is none."""
         async with self._turn:
             if len(self.chain) == 1:
                 raise RunError(f"{self.chain[0].name}: has not grown")
@@ -132,7 +128,7 @@ class Served:
         write_text(self._directory / "learning.json", json.dumps(state, indent=1) + "\n")
 
     async def _train(self, old: Path, new: Path) -> str | None:
-        """Train ``new`` in a process; return why it was not accepted, or None."""
+        """Train ``new`` in a process; return why it should not translate, or None."""
         text, printed = self._directory / "learning.tsv", self._directory / "learning.log"
         write_memory(text, self.learned)
         log(f"{old}: grows with {len(self.learned):,} corrections")
@@ -148,14 +144,22 @@ class Served:
         try:
             psutil.Process(process.pid).nice(_LOWEST)
             if await process.wait() == 0:
-                return None
+                return find_weakness(new)
         finally:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
                 shutil.rmtree(new, ignore_errors=True)
-        lines = read_small(printed).decode(errors="replace").splitlines() or ["no message"]
-        return lines[-1].removeprefix("error: ")
+        return read_small(printed).decode(errors="replace").strip().rpartition("\n")[2]
+
+
+def find_weakness(run: Path) -> str | None:
+    """Return why a grown run should not translate, or None if it is clearly better on new text."""
+    match read_json(run / RECORD):
+        case {"new_text": {"before": old, "after": new, "half_width": margin}}:
+            change = f"BLEU on new text {old:.1f} → {new:.1f} ± {margin:.1f}"
+            return None if new - old > margin else f"{run.name}: has learned too little: {change}"
+    return f"{run.name}: too few good corrections to learn from; they only apply to their texts"
 
 
 @contextmanager

@@ -32,7 +32,8 @@ class OwnPattern(NamedTuple):
 
     def search(self, text: str) -> None:
         """Use the pattern as the package does."""
-        given: Any = text.encode(errors="replace") if self.pattern.flags & 32 == 0 else text
+        is_bytes = isinstance(self.pattern.pattern, bytes)
+        given: Any = text.encode(errors="replace") if is_bytes else text
         if self.is_anchored:
             self.pattern.match(given)
             self.pattern.fullmatch(given)

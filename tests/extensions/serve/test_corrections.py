@@ -62,7 +62,7 @@ def test_a_repeated_correction_is_written_once(tmp_path: Path) -> None:
     assert path.read_text().count("<tu ") == 1
 
 
-def test_a_file_that_was_cut_off_anywhere_is_mended(tmp_path: Path) -> None:
+def test_a_file_that_was_cut_off_anywhere_is_repaired(tmp_path: Path) -> None:
     path = tmp_path / "suggestions.tmx"
     corrections = _open(path)
     corrections.add("a", "b", "c", "ann")
@@ -71,11 +71,11 @@ def test_a_file_that_was_cut_off_anywhere_is_mended(tmp_path: Path) -> None:
     data = path.read_bytes()
     for size in range(data.index(b"<tu "), len(data)):
         path.write_bytes(data[:size])
-        mended = _open(path)
-        assert list(mended.chosen) in (["a", "d"], ["a"], [])
-        assert mended.chosen.get("a") or size < before
-        mended.add("g", "h", "", "ann")
-        mended._file.close()
+        repaired = _open(path)
+        assert list(repaired.chosen) in (["a", "d"], ["a"], [])
+        assert repaired.chosen.get("a") or size < before
+        repaired.add("g", "h", "", "ann")
+        repaired._file.close()
         assert _open(path).chosen["g"] == "h"
         ElementTree.parse(path)
 

@@ -107,6 +107,14 @@ def test_a_stopped_server_answers_what_it_accepted(served: Process, number: int)
     assert lines[5] not in log
 
 
+def test_a_second_interrupt_ends_the_server_without_a_traceback(served: Process) -> None:
+    assert _post(served.port, {"q": "1"}) == 200
+    served.process.send_signal(signal.SIGINT)
+    code, log = served.end(signal.SIGINT)
+    assert code == 130
+    assert "Traceback" not in log
+
+
 def test_a_second_server_of_a_run_is_refused(served: Process, own_run: Path) -> None:
     refused = run("serve", own_run, "--port", "0")
     assert refused.code == 1

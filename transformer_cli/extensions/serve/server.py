@@ -4,7 +4,7 @@ import asyncio
 import re
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from itertools import chain, compress, count
 from pathlib import Path
@@ -114,7 +114,8 @@ class Server:
         @asynccontextmanager
         async def lifespan(_: Starlette) -> AsyncIterator[None]:
             self._learn()
-            yield
+            with suppress(asyncio.CancelledError):  # by a second Ctrl-C
+                yield
             await asyncio.gather(*(served.stop_growing() for served in self.served.values()))
 
         routes = [
@@ -128,8 +129,7 @@ class Server:
             ClientDisconnect: lambda *_: refuse(400, "the request was not sent to its end"),
         }
         app = Starlette(routes=[*routes, page], lifespan=lifespan, exception_handlers=handlers)
-        origins = self.given.cors or ()
-        return CORSMiddleware(Guard(app, self.given), origins, ["GET", "POST"], ["*"])
+        return CORSMiddleware(Guard(app, self.given), self.given.cors or (), ["GET", "POST"], ["*"])
 
     async def _answer(
         self, handle: Handler, kind: type[AnyRequest] | None, request: Request

@@ -8,11 +8,11 @@ import socket
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 
 import pytest
 import uvicorn
@@ -23,8 +23,9 @@ from extensions.serve.test_server import TEXT
 from transformer_cli.cli.declaring import build_options
 from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.extensions.serve import guard
-from transformer_cli.extensions.serve.model import Wanted
+from transformer_cli.extensions.serve.model import Line, Model, Wanted
 from transformer_cli.extensions.serve.served import open_run
+from transformer_cli.inference.translation import Translation
 
 
 def _post(port: int, body: dict[str, object], path: str = "/translate") -> int:
@@ -168,6 +169,36 @@ def test_takeover_under_load_loses_no_request(own_run: Path) -> None:
 
         models = asyncio.run(translate_all())
     assert models == ["run"] * 20 + ["other"] * 20
+
+
+def test_requests_at_once_form_batches_of_equal_size(
+    own_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches: list[int] = []
+    may_end = Event()
+
+    def translate(_: Model, lines: Sequence[str], *__: object) -> list[Line]:
+        batches.append(len(lines))
+        assert may_end.wait(60)
+        return [Line([Translation(line)]) for line in lines]
+
+    monkeypatch.setattr(Model, "translate", translate)
+    options = build_options(TranslateOptions, "translate", run=own_run, threads=2)
+    with open_run(options, None) as one:
+
+        async def translate_all() -> list[list[Line]]:
+            tasks = [
+                asyncio.create_task(one.queue.translate(one.queue.model, [str(number)], Wanted()))
+                for number in range(64)
+            ]
+            while len(batches) < 2:
+                await asyncio.sleep(0.001)
+            may_end.set()
+            return await asyncio.gather(*tasks)
+
+        found = asyncio.run(translate_all())
+    assert batches == [32, 32]
+    assert [line.translations[0].text for (line,) in found] == [*map(str, range(64))]
 
 
 def test_idle_connections_stay_open(serve: Open, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ from transformer_cli.inference.translator import TextTranslator, Watcher
 from transformer_cli.runs.directory import RunDirectory
 
 _DOUBTFUL = -1.6  # log-probability of a token; about half of the tokens below it are wrong
-_WAIT = 0.005  # seconds; more requests make a larger batch, which is faster
+_PAUSE, _LONGEST_WAIT = 0.005, 0.04  # seconds; more requests make a larger, faster batch
 _MOST_LINES = 256  # of a batch, so that a long list does not keep others waiting
 
 ShouldStop = Callable[[], bool]
@@ -129,6 +129,10 @@ class _Job(NamedTuple):
     wanted: Wanted
     found: "asyncio.Future[list[Line]]"
 
+    @property
+    def size(self) -> int:
+        return len(self.lines)
+
 
 def _translate(jobs: Sequence[_Job]) -> list[list[Line]]:
     """Translate the lines of jobs for the same model that want the same."""
@@ -147,12 +151,14 @@ class ModelQueue:
     def __init__(self, model: Model) -> None:
         self.model = model
         """The model for the next requests."""
-        is_torch = model.plain.engine.name == "torch"
-        self._workers = self._idle = 1 if is_torch else model.options.threads or count_cores()
+        # While one batch is translated, the next one is encoded, and answers are sent.
+        self._workers = self._idle = max(2, model.options.threads or count_cores())
         self._lines = ThreadPoolExecutor(self._workers, "lines")
         self._documents = ThreadPoolExecutor(1, "documents")
         self._waiting: deque[_Job] = deque()
+        self._running = 0  # lines
         self._starting: asyncio.TimerHandle | None = None
+        self._start_by = 0.0
 
     async def translate(self, model: Model, lines: Sequence[str], wanted: Wanted) -> list[Line]:
         """Translate lines with ``model``, a few at a time."""
@@ -175,9 +181,25 @@ class ModelQueue:
             stopped.set()  # nobody waits for it any more
 
     def _start_soon(self) -> None:
+        """Start a batch when it is as large as the others, or when requests pause.
+
+        Clients that got the answers of a batch send their next requests one after the other.
+        """
+        loop = asyncio.get_running_loop()
         if self._starting is None:
-            wait = _WAIT if self._idle < self._workers else 0
-            self._starting = asyncio.get_running_loop().call_later(wait, self._start)
+            self._start_by = loop.time() + _LONGEST_WAIT
+        else:
+            self._starting.cancel()
+        is_large = self._idle == self._workers or self._count_waiting() >= self._share()
+        start_at = 0.0 if is_large else min(loop.time() + _PAUSE, self._start_by)
+        self._starting = loop.call_at(start_at, self._start)
+
+    def _share(self) -> int:
+        """Return the number of lines of a batch if all workers had equal ones."""
+        return -(-(self._running + self._count_waiting()) // self._workers)
+
+    def _count_waiting(self) -> int:
+        return sum(job.size for job in self._waiting)
 
     def _start(self) -> None:
         self._starting = None
@@ -187,20 +209,22 @@ class ModelQueue:
             running.add_done_callback(partial(self._finish, jobs))
 
     def _take(self) -> list[_Job]:
-        """Return jobs for the same model that want the same, a fair share for each idle worker."""
+        """Return jobs for the same model that want the same, a fair share of the lines."""
         self._waiting = deque(job for job in self._waiting if not job.found.done())
-        left = min(-(-sum(len(job.lines) for job in self._waiting) // self._idle), _MOST_LINES)
+        left = min(self._share(), _MOST_LINES)
         taken: list[_Job] = []
         while self._waiting and left > 0:
             job = self._waiting[0]
             if taken and (job.model, job.wanted) != (taken[0].model, taken[0].wanted):
                 break
             taken.append(self._waiting.popleft())
-            left -= len(job.lines)
+            left -= job.size
+        self._running += sum(job.size for job in taken)
         return taken
 
     def _finish(self, jobs: Sequence[_Job], running: "asyncio.Future[list[list[Line]]]") -> None:
         self._idle += 1
+        self._running -= sum(job.size for job in jobs)
         self._start_soon()
         error = running.exception()
         for number, job in enumerate(jobs):

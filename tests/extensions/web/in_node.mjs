@@ -18,12 +18,12 @@ async function load({ directory, dist, search }) {
   const externalData = [{ path: "weights.bin", data }];
   const session = (name) =>
     ort.InferenceSession.create(fs.readFileSync(path.join(directory, name)), { externalData });
-  const names = Object.keys(json(path.join(directory, "web.json")).files);
-  const [source, target = source] = names
+  const { files, languages } = json(path.join(directory, "web.json"));
+  const [source, target = source] = Object.keys(files)
     .filter((name) => name.startsWith("tokenizer/"))
     .map((name) => new Tokenizer(json(path.join(directory, name))));
   const [encoder, decoder] = [await session("encoder.onnx"), await session("decoder_step.onnx")];
-  return new Translator({ ort, about, encoder, decoder, source, target });
+  return new Translator({ ort, about, languages, encoder, decoder, source, target });
 }
 
 const answers = [];

@@ -41,12 +41,15 @@ def test_everything_that_the_page_loads_is_listed(exported: Path) -> None:
             assert file["integrity"].startswith("sha384-")
             assert not (exported / name).exists()
         else:
+            digest = sha256(exported / name)
             assert file == {
-                "url": f"{name}?{sha256(exported / name)[:16]}",
+                "url": f"{name}?{digest[:16]}",
                 "size": (exported / name).stat().st_size,
+                "integrity": f"sha256-{b64encode(bytes.fromhex(digest)).decode()}",
             }
+    assert lists["languages"] == ["de", "en"]
     shown, page = set(lists["page"]), Path(serve.__path__[0]) / "page"
-    assert {"./", "web.json", "worker.js", "translating.js", "service-worker.js"} < shown
+    assert {"./", "worker.js", "translating.js", "service-worker.js"} < shown
     assert {path.name for path in page.iterdir()} < shown
     assert all((exported / name).exists() for name in shown)
     assert (exported / "backend.js").read_text() != (page / "backend.js").read_text()

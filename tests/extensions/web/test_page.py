@@ -1,5 +1,6 @@
 """The page in Chromium: it translates, and needs no network after the first visit."""
 
+import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -123,3 +124,42 @@ def test_the_runtime_may_come_from_a_cdn(exported: Path, tmp_path: Path) -> None
         page.reload()
         assert translate(page, LINE)
         assert complaints == []
+
+
+@pytest.mark.long
+def test_an_update_that_breaks_off_leaves_the_old_page_working(
+    trained: Path, tmp_path: Path
+) -> None:
+    exported = export(trained, tmp_path, with_runtime=True)
+    weights = exported / "weights.bin"
+    with open_browser(tmp_path / "profile") as (page, complaints):
+        with serve(exported) as url:
+            page.goto(url)
+            first = translate(page, LINE)
+            page.evaluate("navigator.serviceWorker.ready.then(() => null)")
+            content = json.loads((exported / "web.json").read_text())
+            content["files"]["weights.bin"] |= {"url": "weights.bin?2", "integrity": "sha256-2"}
+            (exported / "web.json").write_text(json.dumps(content))
+            whole = weights.read_bytes()
+            weights.write_bytes(whole[:1000])
+            page.reload()
+            page.locator("#notes", has_text="Cannot load weights.bin").wait_for(timeout=WAIT)
+        page.context.set_offline(True)
+        page.reload()
+        assert translate(page, LINE) == first
+        assert all("weights.bin" in each or "ERR_" in each for each in complaints)
+
+
+@pytest.mark.long
+def test_a_new_text_does_not_wait_for_the_old_one(trained: Path, tmp_path: Path) -> None:
+    exported = export(trained, tmp_path, with_runtime=True)
+    with open_browser(tmp_path / "profile") as (page, _), serve(exported) as url:
+        page.goto(url)
+        expected = translate(page, LINE)
+        page.fill("#text", "")
+        page.locator("#translation").filter(has_not_text=expected).wait_for(timeout=WAIT)
+        for count in (3000, 3100, 3200):  # each takes minutes
+            page.fill("#text", "x" * count)
+            page.wait_for_timeout(500)
+        page.fill("#text", LINE)
+        page.locator("#translation", has_text=expected).wait_for(timeout=WAIT)

@@ -55,6 +55,19 @@ def test_sentences_and_white_space_are_kept(exported: Path, tmp_path: Path) -> N
 
 
 @LONG
+def test_abbreviations_ordinals_and_addresses_are_no_ends_of_sentences(
+    exported: Path, tmp_path: Path
+) -> None:
+    sentences = ["Am 3. Mai kommt Dr. Meier z. B. mit Prof. Kurz.", "Zwei Hunde gehen."]
+    address = "https://example.org/a_b ann@example.org"
+    texts = [*sentences, " ".join(sentences), address]
+    found = in_node(tmp_path, directory=str(exported), texts=texts, alternatives=0, search={})
+    one, two, both, kept = (answer["translatedText"] for answer in found)
+    assert both == f"{one} {two}"
+    assert kept == address
+
+
+@LONG
 def test_a_long_sentence_is_split(exported: Path, tmp_path: Path) -> None:
     text = "a " * 1500
     search = {"max_length_ratio": 0.01, "max_length_extra": 3}

@@ -14,6 +14,7 @@ import transformer_cli.extensions.serve as serve
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.files import read_json, read_small, sha256
 from transformer_cli.base.text_files import write_text
+from transformer_cli.config.languages import base_language
 from transformer_cli.config.schema import Config
 from transformer_cli.extensions.exchange.card import write_card
 from transformer_cli.extensions.exchange.formats import check_tokenizers, write_json
@@ -51,13 +52,16 @@ def write_web(run: RunDirectory, trained: TrainedModel, directory: Path) -> None
     models = sorted((directory / run.tokenizer.name).glob("*.model"))
     for path in (*parts, *map(write_tokenizer, models)):
         loaded |= _entry(path, directory)
-    for page in PAGES:  # the second has another backend.js
-        shutil.copytree(page, directory, dirs_exist_ok=True)
+    shown = {path.name: path for page in PAGES for path in sorted(page.iterdir())}
+    for name, path in shown.items():
+        shutil.copyfile(path, directory / name)
     index = directory / "index.html"
     policy = read_small(_HERE / "template/policy.html").decode()
     write_text(index, read_small(index).decode().replace("<title>", f"{policy}<title>"))
-    shown = sorted({path.name for page in PAGES for path in page.iterdir()})
-    write_json(directory / "web.json", {"page": ["./", "web.json", *shown], "files": loaded})
+    data = trained.config.data
+    languages = [base_language(code) for code in (data.src_lang, data.tgt_lang)]
+    content = {"page": ["./", *shown], "languages": languages, "files": loaded}
+    write_json(directory / "web.json", content)
     use = read_small(_HERE / "template/use.md").decode()
     write_card(run, trained, directory, "transformer-cli", use)
 
@@ -109,8 +113,10 @@ def _copy_runtime(directory: Path) -> dict[str, Any]:
 
 def _entry(path: Path, directory: Path) -> dict[str, Any]:
     """Return the entry of a file; its address has its version, so that caches never mix them."""
-    name = path.relative_to(directory).as_posix()
-    return {name: {"url": f"{name}?{sha256(path)[:16]}", "size": path.stat().st_size}}
+    name, digest = path.relative_to(directory).as_posix(), sha256(path)
+    integrity = f"sha256-{b64encode(bytes.fromhex(digest)).decode()}"
+    url = f"{name}?{digest[:16]}"
+    return {name: {"url": url, "size": path.stat().st_size, "integrity": integrity}}
 
 
 def write_tokenizer(path: Path) -> Path:

@@ -31,6 +31,7 @@ function listTargets() {
   const { source } = pair();
   const from = languages.filter((one) => source === "auto" || one.code === source);
   fill(at("target"), [...new Set(from.flatMap((one) => one.targets))]);
+  field.lang = source === "auto" ? "" : source;
 }
 
 // --- translating ---------------------------------------------------------------------------------
@@ -53,6 +54,7 @@ async function translate() {
 
 function show(what, { translatedText, alternatives = [], details = null }) {
   shown = { ...what, details };
+  output.lang = what.target;
   const doubtful = new Set(details?.doubtful);
   output.replaceChildren(...cut(translatedText, details?.target ?? [], (word, index) => {
     const span = document.createElement("span");
@@ -152,7 +154,7 @@ async function translateFile() {
 // --- start ---------------------------------------------------------------------------------------
 
 async function start() {
-  const progress = (loaded, total) => say(`Loading the model: ${Math.round((100 * loaded) / total)} %`);
+  const progress = (loaded, total) => say(`Loading the model: ${Math.round((10 * loaded) / total)}0 %`);
   const about = await backend.settings({ onProgress: progress });
   languages = about.languages;
   const sources = languages.filter((one) => one.targets.length).map((one) => one.code);
@@ -160,10 +162,13 @@ async function start() {
   listTargets();
   say("");
   field.maxLength = about.charLimit;
+  field.disabled = false;
+  field.focus();
   at("files").hidden = !backend.features.files;
   at("file").accept = about.fileEndings?.join() ?? "";
   at("key-label").hidden = !about.keyRequired;
   if (backend.features.corrections) output.contentEditable = "plaintext-only";
+  output.ariaReadOnly = !backend.features.corrections;
   await showLearning();
   if (field.value) translate();
 }

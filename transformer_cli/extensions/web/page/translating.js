@@ -1,12 +1,14 @@
 // Translates text with SentencePiece models and ONNX graphs: in worker.js, and in Node for tests.
 
 const [UNK, BPE, NORMAL, BYTE] = [0, 2, 1, 6]; // an id, a type of models, and types of pieces
+const ADDRESS = /\b(?:https?:|www\.)\S+|\S+@\S+/g; // it stays as it is
+const ABBREVIATION = /(?:^|[\s(])(?:\p{L}|\d+|[b-df-hj-np-tvwxz]{2,4}|Prof)\.\s+$/iu;
 const utf8 = new TextEncoder();
 const strict = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 const lenient = new TextDecoder("utf-8", { ignoreBOM: true });
 const lengthOfCharacter = (first) => (first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4);
 
-// Encodes and decodes text exactly like SentencePiece, given what to_web.py writes about a model.
+// Encodes and decodes like SentencePiece, except for bytes that are not text; see to_web.py.
 export class Tokenizer {
   constructor({ type, pieces, replacements }) {
     const texts = pieces.filter(([, , kind]) => kind === NORMAL);
@@ -125,9 +127,8 @@ function findRepeats(ids, size) {
 // Translates text. `about` is the content of onnx.json, which has the settings of the search.
 export class Translator {
   constructor(parts) {
-    Object.assign(this, parts); // ort, about, encoder, decoder, source, target
-    const locale = this.about.src_lang.replaceAll("_", "-");
-    this.segmenter = new Intl.Segmenter(locale, { granularity: "sentence" });
+    Object.assign(this, parts); // ort, about, languages, encoder, decoder, source, target
+    this.segmenter = new Intl.Segmenter(this.languages[0], { granularity: "sentence" });
     this.known = new Map(); // the translations of sentences so far
   }
 
@@ -148,6 +149,7 @@ export class Translator {
     const ended = [];
     const limit = Math.min(most, longest.tgt);
     for (let length = 1; length <= limit && live.length && ended.length < beamSize; length++) {
+      if (length % 16 === 1) await this.pause?.();
       const tokens = integers(live.map((one) => one.written.at(-1)), [live.length, 1]);
       const { logits, ...present } = await this.decoder.run({ tokens, src_mask, ...kept, ...past });
       const candidates = live.flatMap(({ written, total }, parent) => {
@@ -196,14 +198,25 @@ export class Translator {
     return (parts[0] ?? []).map(decode).map((texts) => texts.filter(Boolean).join(" "));
   }
 
+  // Returns the sentences of a line; `Intl.Segmenter` would cut it after "Dr." and "3.", too.
+  #cutSentences(line) {
+    const sentences = [""];
+    for (const { segment } of this.segmenter.segment(line)) {
+      const last = sentences.at(-1);
+      if (!last || ABBREVIATION.test(last)) sentences.pop();
+      sentences.push(!last || ABBREVIATION.test(last) ? last + segment : segment);
+    }
+    return sentences;
+  }
+
   // Translates each sentence of a text, and keeps the white space and the lines between them.
   async translate({ text, alternatives = 0 }) {
     const beamSize = Math.max(this.about.search.beam_size, alternatives ? 4 : 1);
     const parts = []; // translations of each part of the text
-    for (const { segment } of text.split(/(\n)/).flatMap((line) => [...this.segmenter.segment(line)])) {
+    for (const segment of text.split(/(\n)/).flatMap((line) => this.#cutSentences(line))) {
       const [, before, words, after] = segment.match(/^(\s*)(.*?)(\s*)$/su);
       const key = `${beamSize} ${words}`;
-      if (!/\p{L}/u.test(words)) this.known.set(key, [words]);
+      if (!/\p{L}/u.test(words.replace(ADDRESS, ""))) this.known.set(key, [words]);
       if (!this.known.has(key)) this.known.set(key, await this.#translateSentence(words, beamSize));
       parts.push(this.known.get(key).map((one) => before + one + after));
     }

@@ -91,6 +91,27 @@ def test_a_damaged_file_is_an_error_of_one_line(text: str, tmp_path: Path) -> No
         _open(path)
 
 
+def test_units_in_other_languages_correct_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "suggestions.tmx"
+    _open(path).add("a", "b", "", "ann")
+    path.write_text(path.read_text().replace('"de"', '"fr"'))
+    assert _open(path).chosen == {}
+
+
+def test_both_languages_may_be_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "suggestions.tmx"
+    Corrections(path, ("en", "en")).add("teh", "the", "", "ann")
+    assert Corrections(path, ("en", "en")).chosen == {"teh": "the"}
+
+
+def test_bytes_that_are_no_text_are_not_lost_silently(tmp_path: Path) -> None:
+    path = tmp_path / "suggestions.tmx"
+    _open(path).add("Straße", "b", "", "ann")
+    path.write_bytes(path.read_bytes().replace("ß".encode(), b"\xff"))
+    with pytest.raises(RunError, match="repair it or move it away"):
+        _open(path)
+
+
 def test_a_file_that_is_a_link_is_not_written(tmp_path: Path) -> None:
     other, path = tmp_path / "other", tmp_path / "suggestions.tmx"
     _open(other)

@@ -3,9 +3,11 @@
 import asyncio
 import json
 import shutil
+import sys
 import time
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
@@ -101,6 +103,39 @@ def test_only_a_run_that_is_clearly_better_takes_over(
     (tmp_path / "growth.json").write_text(json.dumps(record))
     found = find_weakness(tmp_path)
     assert found is None if why is None else why in str(found)
+
+
+def test_a_training_that_is_killed_takes_over_nothing(
+    serve: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+    start = asyncio.create_subprocess_exec
+
+    async def start_another(*_: object, **named: Any) -> object:
+        return await start(sys.executable, "-c", program, **named)
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", start_another)
+    client = serve(learn=20)
+    _correct(client, 20)
+    facts = _learning(client)
+    assert facts["run"] == "run"
+    assert "training ended with -9" in str(facts["last"])
+
+
+@pytest.mark.parametrize("grown", [["a/b"], [""], [3], ["../run"]])
+def test_a_state_that_names_no_grown_run_is_ignored(
+    serve: Open, own_run: Path, grown: list[object]
+) -> None:
+    (own_run / "served").mkdir()
+    state = {"grown": grown, "learned": {}, "last": ""}
+    (own_run / "served/learning.json").write_text(json.dumps(state))
+    assert ask(serve(), q="5 6")["model"] == "run"
+
+
+def test_learning_needs_the_languages(client: TestClient) -> None:
+    for path in ("/learning", "/rollback"):
+        answer = client.post(path, json={"source": "auto", "target": "xx"})
+        assert answer.status_code == 400
 
 
 def test_one_text_corrected_again_and_again_is_one_correction(

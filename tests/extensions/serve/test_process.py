@@ -214,6 +214,33 @@ def test_idle_connections_stay_open(serve: Open, monkeypatch: pytest.MonkeyPatch
             time.sleep(0.15)
 
 
+def test_a_client_that_offers_http_2_gets_its_answer(serve: Open) -> None:
+    body = json.dumps(TEXT | {"q": "1 2 3"}).encode()
+    head = (
+        "POST /translate HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, HTTP2-Settings\r\n"
+        "Upgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABkAAQBAAAAAAUAAEAA\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    with (
+        _running(serve().app) as port,
+        socket.create_connection(("127.0.0.1", port), timeout=30) as connection,
+    ):
+        connection.sendall(head.encode() + body)
+        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200")
+
+
+def test_a_request_answered_before_its_end_loses_its_connection(serve: Open) -> None:
+    head = b"POST /%s HTTP/1.1\r\nHost: %s\r\nContent-Length: 100000000\r\n\r\nx"
+    with _running(serve().app) as port:
+        for path, host in ((b"translate", b"evil.example"), (b"nothing", b"localhost")):
+            with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+                connection.sendall(head % (path, host))
+                answer = b""
+                while part := connection.recv(1 << 16):
+                    answer += part
+                assert b"connection: close" in answer
+
+
 def test_endless_headers_are_refused(serve: Open) -> None:
     with _running(serve().app) as port, suppress(OSError):
         with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:

@@ -75,6 +75,31 @@ def test_html_keeps_its_tags(client: TestClient) -> None:
     assert found[0].count("<b>") == found[0].count("</b>") == 1
 
 
+def test_html_is_text_already_whatever_charset_it_names(client: TestClient) -> None:
+    ask(client, "/suggest", q="ü 日本", s="é 日本")
+    for charset in ("iso-8859-1", "utf-16"):
+        q = f'<meta charset="{charset}"><p>ü 日本</p>'
+        found = ask(client, q=q, format="html", alternatives=1)
+        assert found["translatedText"] == q.replace("ü", "é")
+        assert found["alternatives"] == []
+
+
+def test_requests_may_have_other_forms(client: TestClient) -> None:
+    expected = ask(client, q="1 2 3")["translatedText"]
+    body = json.dumps(TEXT | {"q": "1 2 3", "api_key": None, "format": ""})
+    answers = [
+        client.post("/translate", params=TEXT | {"q": "1 2 3"}),
+        client.post("/translate", params=TEXT, data={"q": "1 2 3"}),
+        client.post("/translate", content=body, headers={"Content-Type": "Application/JSON"}),
+        client.post("/translate", content=body, headers={"Content-Type": "text/json"}),
+    ]
+    assert [each.json().get("translatedText") for each in answers] == [expected] * 4
+    for path in client.get("/spec").json()["paths"].items():
+        names = re.findall(r"\{(\w+)\}", path[0])
+        (about,) = path[1].values()
+        assert [each["name"] for each in about.get("parameters", [])] == names
+
+
 def test_a_file_is_translated_and_downloaded(client: TestClient) -> None:
     form = client.post("/translate_file", data=TEXT, files={"file": ("ü x.txt", b"1 2 3\n\n4\n")})
     assert form.status_code == 200, form.text
@@ -82,7 +107,15 @@ def test_a_file_is_translated_and_downloaded(client: TestClient) -> None:
     assert answer.text.count("\n") == 3
     assert "attachment" in answer.headers["content-disposition"]
     assert client.get("/download_file/other.txt").status_code == 404
-    for name, data in (("x.exe", b"1"), ("x.po", b'msgid "')):
+    upper = client.post("/translate_file", data=TEXT, files={"file": ("X.TXT", b"1 2 3\n\n4\n")})
+    assert client.get(upper.json()["translatedFileUrl"]).text == answer.text
+    brackets = b"[" * 100_000
+    for name, data in (
+        ("x.exe", b"1"),
+        ("x.po", b'msgid "'),
+        ("x.po.gz", b"1"),
+        ("x.md", brackets),
+    ):
         refused = client.post("/translate_file", data=TEXT, files={"file": (name, data)})
         assert refused.status_code == 400
         assert "\n" not in refused.json()["error"]
@@ -117,7 +150,7 @@ def test_languages_are_detected(client: TestClient) -> None:
         ({"q": "1", "alternatives": 10_000}, 400, "alternatives"),
         ({"q": "1" * 10_001}, 400, "at most 10,000"),
         ({"q": ["1" * 6_000, "1" * 6_000]}, 400, "at most 10,000"),
-        ({"q": "\ud800"}, 400, "surrogate"),
+        ({"q": "\ud800"}, 400, "unicode"),
         ({"q": [""] * 1_001}, 400, "in 1,000"),
         ({"q": "1" * 200_000}, 413, "too large"),
     ],
@@ -158,6 +191,7 @@ def test_a_correction_applies_at_once_and_is_kept(serve: Open, own_run: Path) ->
 def test_texts_are_corrected_as_a_whole(client: TestClient) -> None:
     ask(client, "/suggest", q="1 2.\n3 4.", s="both")
     assert ask(client, q="1 2.\n3 4.")["translatedText"] == "both"
+    assert ask(client, q=" 1 2.\n3 4.\n")["translatedText"] == " both\n"
 
 
 def test_empty_corrections_are_refused(client: TestClient) -> None:

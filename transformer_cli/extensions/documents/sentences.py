@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -114,13 +114,25 @@ def translate_texts(
     The white space between sentences stays. The texts have no placeholders of the kinds
     ``invented``; any in translations become words.
     """
-    cut = {
-        key: [(0, len(text))] if how.is_corrected(text) else cut_sentences(text, how.src_lang)
-        for key, text in texts.items()
+    cut = cut_texts(texts.values(), how.src_lang, how.is_corrected)
+    lines = list_sentences(cut)
+    found = dict(zip(lines, how.translate(lines, aligned), strict=True))
+    return {key: join_sentences(text, cut[text], found, invented) for key, text in texts.items()}
+
+
+def cut_texts(
+    texts: Iterable[str], language: str, is_corrected: Callable[[str], bool]
+) -> dict[str, list[Span]]:
+    """Return the spans of each text's sentences; a corrected text is one sentence."""
+    return {
+        text: [trim(text)] if is_corrected(text) else cut_sentences(text, language)
+        for text in texts
     }
-    lines = {join_lines(texts[key][slice(*span)]): None for key in cut for span in cut[key]}
-    found = dict(zip(lines, how.translate(list(lines), aligned), strict=True))
-    return {key: join_sentences(text, cut[key], found, invented) for key, text in texts.items()}
+
+
+def list_sentences(cut: Mapping[str, Sequence[Span]]) -> list[str]:
+    """Return the different sentences of texts, each on a line; ``cut`` has the texts' spans."""
+    return [*dict.fromkeys(join_lines(text[slice(*span)]) for text in cut for span in cut[text])]
 
 
 def join_sentences(

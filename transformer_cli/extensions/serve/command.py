@@ -26,7 +26,7 @@ from transformer_cli.cli.translate import TranslateOptions
 with lazy_imports():
     from transformer_cli.extensions.serve import guard, served, server
 
-_PACKAGES = ("starlette", "uvicorn", "httptools", "python_multipart", "sentencex", "py3langid")
+_PACKAGES = ("starlette", "uvicorn", "python_multipart", "sentencex", "py3langid")
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class AccessOptions(CommandOptions):
         if self.open_ and self.keys:
             raise UsageError("--open: serves everyone, but --keys does not; leave one of them out")
         for origin in self.cors or ():
-            if re.fullmatch(r"https?://[^/\s*]+", origin) is None:
+            if re.fullmatch(r"[a-z][\w+.-]*://[^/\s*]+", origin) is None:
                 raise UsageError(f"--cors {origin}: expected an origin such as https://example.org")
 
 

@@ -21,7 +21,8 @@ _HEADER = """<?xml version="1.0" encoding="UTF-8"?>
 o-tmf="transformer-cli" adminlang="en" srclang="{}" datatype="plaintext"/>
 <body>
 """
-_UNIT_END, _FOOTER = "</tu>\n", "</body>\n</tmx>\n"
+_ENDS = (b"</tu>\n", b"<body>\n")
+_FOOTER = b"</body>\n</tmx>\n"
 _LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 _UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")  # for XML
 
@@ -46,18 +47,22 @@ class Corrections:
         self._lock = Lock()
         try:
             if not path.exists():
-                write_text(path, _HEADER.format(languages[0]) + _FOOTER)
-            data = read_small(path, _MOST_BYTES).decode(errors="ignore")
-            if not data.rstrip().endswith("</tmx>"):  # it was cut off
-                data = data[: max(data.rfind(mark) + len(mark) for mark in (_UNIT_END, "<body>\n"))]
-                data += _FOOTER
-            if "<!" in data:
+                write_text(path, _HEADER.format(languages[0]) + _FOOTER.decode())
+            data = read_small(path, _MOST_BYTES)
+            if not data.rstrip().endswith(b"</tmx>"):  # it was cut off
+                data = data[: max(data.rfind(mark) + len(mark) for mark in _ENDS)] + _FOOTER
+            if b"<!" in data:
                 raise ValueError("it declares entities or has comments")
-            for unit in ElementTree.fromstring(data.encode()).iter("tu"):
-                texts = {one.get(_LANG): one.findtext("seg", "") for one in unit.iter("tuv")}
-                src, tgt = (fold(texts.get(code, "")) for code in languages)
-                self._choose(unit.get("creationid", ""), src, tgt)
-            self._end = len(data[: data.rindex("</body>")].encode())
+            for unit in ElementTree.fromstring(data).iter("tu"):
+                sides = [
+                    (one.get(_LANG), fold(one.findtext("seg", ""))) for one in unit.iter("tuv")
+                ]
+                # The languages may be the same; then the target is the last one.
+                src = dict(reversed(sides)).get(languages[0])
+                tgt = dict(sides).get(languages[1])
+                if src and tgt:
+                    self._choose(unit.get("creationid", ""), src, tgt)
+            self._end = data.rindex(b"</body>")
             self._file = open_regular(path, "r+b")
         except (OSError, ValueError, ElementTree.ParseError) as error:
             raise RunError(f"{path}: cannot be used: {error}; repair it or move it away") from error
@@ -96,7 +101,7 @@ class Corrections:
             ElementTree.SubElement(side, "seg").text = text
         data = f"{ElementTree.tostring(unit, 'unicode')}\n".encode()
         self._file.seek(self._end)
-        self._file.write(data + _FOOTER.encode())
+        self._file.write(data + _FOOTER)
         self._file.truncate()
         self._file.flush()
         os.fsync(self._file.fileno())

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import hmac
 import re
+import signal
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,14 +16,13 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.files import read_small
 
 SECONDS_TO_SEND = 10.0
 """How long a client may take to send a request."""
-_MOST_HEADERS = 1 << 16  # bytes
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _POLICY = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -63,7 +63,7 @@ class Guard:
                 raise HTTPException(408, "the request did not arrive in time") from None
             left -= len(message.get("body", b""))
             if left < 0:
-                raise HTTPException(413, "the request is too large", {"Connection": "close"})
+                raise HTTPException(413, "the request is too large")
             if message["type"] == "http.request" and not message.get("more_body"):
                 # Count only whole requests, so that slow senders do not keep out others.
                 if not is_counted and self._count >= self.given.queue and scope["method"] == "POST":
@@ -76,7 +76,10 @@ class Guard:
             nonlocal has_started
             if message["type"] == "http.response.start":
                 has_started = True
-                message["headers"] = [*message["headers"], *_SAFE]
+                # The rest of a request that is answered before its end may never come.
+                is_early = scope["method"] == "POST" and not is_counted
+                closing = [(b"connection", b"close")] if is_early else []
+                message["headers"] = [*message["headers"], *_SAFE, *closing]
             await send(message)
 
         try:
@@ -109,36 +112,25 @@ def refuse(status: int, why: str, headers: Mapping[str, str] | None = None) -> J
     return JSONResponse({"error": why}, status, headers)
 
 
-class ImpatientProtocol(HttpToolsProtocol):
-    """HTTP, with limits on the time and the size of a request's headers."""
+class ImpatientProtocol(H11Protocol):
+    """HTTP, with a limit on the time for a request's headers."""
 
     _deadline: asyncio.TimerHandle | None = None
-    _bytes = 0
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._deadline = self.loop.call_later(SECONDS_TO_SEND, transport.abort)
+        self._wait()
 
     def data_received(self, data: bytes) -> None:
-        self._bytes += len(data)
+        if self._deadline is None and (self.cycle is None or self.cycle.response_complete):
+            self._wait()
         super().data_received(data)
-        if self._deadline is not None and self._bytes > _MOST_HEADERS:
-            self.transport.abort()
+        if self._deadline and self.cycle and not self.cycle.response_complete:
+            self._deadline.cancel()  # ``Guard`` limits the time for the body
+            self._deadline = None
 
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self._stop_timer()
+    def _wait(self) -> None:
         self._deadline = self.loop.call_later(SECONDS_TO_SEND, self.transport.abort)
-
-    def on_headers_complete(self) -> None:
-        # ``Guard`` limits the time for the body.
-        self._stop_timer()
-        super().on_headers_complete()
-
-    def _stop_timer(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-        self._deadline, self._bytes = None, 0  # of the next headers
 
 
 def run(app: ASGIApp, given: Any, listening: socket.socket) -> None:
@@ -153,6 +145,9 @@ def run(app: ASGIApp, given: Any, listening: socket.socket) -> None:
         proxy_headers=False,
         timeout_graceful_shutdown=round(given.timeout) + 1,
     )
+    # A closed terminal, too, ends the training. With nohup, the signal is ignored.
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:
+        signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
     uvicorn.Server(config).run(sockets=[listening])
 
 

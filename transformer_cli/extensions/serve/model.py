@@ -155,6 +155,7 @@ class ModelQueue:
         self._workers = self._idle = max(2, model.options.threads or count_cores())
         self._lines = ThreadPoolExecutor(self._workers, "lines")
         self._documents = ThreadPoolExecutor(1, "documents")
+        self._html = ThreadPoolExecutor(1, "html")  # a document may take long
         self._waiting: deque[_Job] = deque()
         self._running = 0  # lines
         self._starting: asyncio.TimerHandle | None = None
@@ -171,12 +172,15 @@ class ModelQueue:
         self._start_soon()
         return [*chain(*await asyncio.gather(*(job.found for job in jobs)))]
 
-    async def translate_document(self, translate: Callable[[ShouldStop], Any]) -> Any:
+    async def translate_document(
+        self, translate: Callable[[ShouldStop], Any], is_file: bool = True
+    ) -> Any:
         """Call a function that translates a document until its argument says to stop."""
         stopped = Event()
         try:
             running = asyncio.get_running_loop().run_in_executor
-            return await running(self._documents, translate, stopped.is_set)
+            thread = self._documents if is_file else self._html
+            return await running(thread, translate, stopped.is_set)
         finally:
             stopped.set()  # nobody waits for it any more
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import psutil
 
-from transformer_cli.base.errors import RunError, TransformerCliError
+from transformer_cli.base.errors import RunError
 from transformer_cli.base.files import check_no_links, read_json, read_small
 from transformer_cli.base.messages import log
 from transformer_cli.base.text_files import write_text
@@ -53,7 +53,7 @@ class Served:
         self.chain, self.learned, self.last = [options.run], dict[str, str](), ""
         match read_json(self._directory / "learning.json"):
             case {"grown": list(grown), "learned": dict(learned), "last": str(last)}:
-                paths = [options.run.with_name(str(name)) for name in grown]
+                paths = [options.run.parent / Path(str(name)).name for name in grown]
                 self.chain += [path for path in paths if is_run(path)]
                 self.learned, self.last = learned, last
         self.queue = ModelQueue(self._load(self.chain[-1]))
@@ -114,8 +114,8 @@ class Served:
                     self.queue.model = await asyncio.to_thread(self._load, new)
                     self.chain.append(new)
             self._tell(problem or f"{new.name} was accepted, and translates from now on")
-        except (OSError, TransformerCliError) as error:
-            self._tell(str(error))
+        except Exception as error:  # the old run still translates
+            self._tell(f"{type(error).__name__}: {error}")
 
     async def roll_back(self) -> None:
         """Translate with the run before the last growth; raise RunError if there is none."""
@@ -156,7 +156,8 @@ class Served:
                 process.kill()
                 await process.wait()
                 shutil.rmtree(new, ignore_errors=True)
-        return read_small(printed).decode(errors="replace").strip().rpartition("\n")[2]
+        said = read_small(printed).decode(errors="replace").strip().rpartition("\n")[2]
+        return f"training ended with {process.returncode}: {said}"
 
 
 def find_weakness(run: Path) -> str | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
@@ -30,7 +30,11 @@ from transformer_cli.extensions.checks.rules import detect_language
 from transformer_cli.extensions.documents.command import fill_document
 from transformer_cli.extensions.documents.document import Source, join_lines
 from transformer_cli.extensions.documents.formats import format_of
-from transformer_cli.extensions.documents.sentences import cut_sentences, join_sentences
+from transformer_cli.extensions.documents.sentences import (
+    cut_texts,
+    join_sentences,
+    list_sentences,
+)
 from transformer_cli.extensions.growing.memory import fold
 from transformer_cli.extensions.serve.guard import Guard, find_key, read_keys, refuse
 from transformer_cli.extensions.serve.model import Model, ShouldStop, Wanted
@@ -44,7 +48,9 @@ _KEPT_BYTES = 1 << 26  # of translated files, of which the oldest are forgotten
 class AnyRequest(BaseModel):
     """What every request may have."""
 
-    api_key: str = ""
+    model_config = ConfigDict(str_max_length=1 << 30)  # with a limit, Pydantic refuses surrogates
+
+    api_key: str | None = None
 
 
 class DetectRequest(AnyRequest):
@@ -64,7 +70,7 @@ class TranslateRequest(PairRequest):
     """One text or several to translate; ``details`` are words, their alignment, and doubts."""
 
     q: str | list[str]
-    format: str = Field("text", pattern="^(text|html)$")
+    format: str = Field("text", pattern="^(text|html)?$")
     alternatives: int = Field(0, ge=0, le=_MOST_ALTERNATIVES)
     details: bool = False
 
@@ -113,7 +119,8 @@ class Server:
 
         @asynccontextmanager
         async def lifespan(_: Starlette) -> AsyncIterator[None]:
-            self._learn()
+            for served in self.served.values():
+                served.grow_if_due()
             with suppress(asyncio.CancelledError):  # by a second Ctrl-C
                 yield
             await asyncio.gather(*(served.stop_growing() for served in self.served.values()))
@@ -146,8 +153,10 @@ class Server:
         served, detected = self._choose(given, " ".join(texts))
         model = served.queue.model
         if given.format == "html":
-            done = await served.queue.translate_document(partial(_fill_html, model, texts))
-            answers: list[dict[str, Any]] = [{"translatedText": one} for one in done]
+            fill = partial(_fill_html, model, texts)
+            done = await served.queue.translate_document(fill, is_file=False)
+            none: dict[str, Any] = {"alternatives": []} if given.alternatives else {}
+            answers = [{"translatedText": one} | none for one in done]
         else:
             wanted = Wanted(given.alternatives + 1 if given.alternatives else None, given.details)
             answers = await _translate_texts(served, model, texts, wanted)
@@ -173,17 +182,19 @@ class Server:
         if not hasattr(given.file, "filename"):
             raise HTTPException(400, "file: send it as multipart/form-data")
         path = Path(re.sub(r"[^\w.-]", "_", given.file.filename or "text.txt", flags=re.ASCII))
-        form = format_of(path)
-        if form is None and path.suffix != ".txt":
+        if path.suffix.lower() not in self._endings:
             raise HTTPException(400, f"{path.suffix[:20]}: send one of {', '.join(self._endings)}")
         data = await given.file.read()
         served, _ = self._choose(given, data[:10_000].decode(errors="replace"))
-        form = form or entries("document")["lines"]
+        form = format_of(path) or entries("document")["lines"]
         fill = partial(_fill, served.queue.model, form, path.name, data)
         done = await served.queue.translate_document(fill)
         name = f"{secrets.token_urlsafe(16)}{path.suffix}"
         self._files[name] = f"{path.stem}_{served.languages[1]}{path.suffix}", done
-        while len(self._files) > 1 and sum(len(x) for _, x in self._files.values()) > _KEPT_BYTES:
+        while (
+            len(self._files) > 1
+            and sum(len(x) + 1000 for _, x in self._files.values()) > _KEPT_BYTES
+        ):
             del self._files[next(iter(self._files))]
         return {"translatedFileUrl": str(request.base_url.replace(path=f"/download_file/{name}"))}
 
@@ -203,13 +214,8 @@ class Server:
         (before,) = await _translate_texts(served, served.queue.model, [given.q], Wanted())
         correction = given.q, given.s, before["translatedText"], request.state.sender
         now = await asyncio.to_thread(served.corrections.add, *correction)
-        self._learn()
+        served.grow_if_due()
         return {"success": True, "translatedText": now}
-
-    def _learn(self) -> None:
-        """Grow each run that has enough new corrections."""
-        for served in self.served.values():
-            served.grow_if_due()
 
     async def _roll_back(self, _: Request, given: PairRequest) -> dict[str, Any]:
         """Leave out the last growth."""
@@ -261,9 +267,14 @@ class Server:
         for method, path, handle, body in self._endpoints:
             responses = {"200": {"description": "the answer"}, "400": {"description": "an error"}}
             about: dict[str, Any] = {"summary": handle.__doc__, "responses": responses}
+            for name in re.findall(r"\{(\w+)\}", path):
+                place = {"in": "path", "required": True, "schema": {"type": "string"}}
+                about["parameters"] = [{"name": name, **place}]
             if body:
-                kind = "multipart/form-data" if body is FileRequest else "application/json"
-                about["requestBody"] = {"content": {kind: {"schema": body.model_json_schema()}}}
+                schema = {"schema": body.model_json_schema()}
+                kinds = ("application/json", "application/x-www-form-urlencoded")
+                kinds = ("multipart/form-data",) if body is FileRequest else kinds
+                about["requestBody"] = {"content": dict.fromkeys(kinds, schema)}
             paths[path] = {method.lower(): about}
         info = {"title": "transformer-cli serve", "version": __version__}
         return {"openapi": "3.1.0", "info": info, "paths": paths}
@@ -272,14 +283,15 @@ class Server:
 
     async def _read(self, request: Request, kind: type[AnyRequest]) -> AnyRequest:
         """Return the body of a request, and note who sent it; or refuse it."""
-        content = request.headers.get("content-type", "")
+        content = request.headers.get("content-type", "").lower()
         try:
             if content.startswith("multipart/"):
                 body: Any = dict(await request.form())
-            elif content.startswith("application/json"):
+            elif "json" in content:
                 body = await request.json()
             else:
-                body = dict(parse_qsl((await request.body()).decode(), keep_blank_values=True))
+                form = parse_qsl((await request.body()).decode(), keep_blank_values=True)
+                body = {**request.query_params, **dict(form)}
             given = kind.model_validate(body)
         except ValidationError as error:
             first = error.errors()[0]
@@ -300,16 +312,12 @@ class Server:
         if (count := sum(map(len, texts))) > most or len(texts) > _MOST_TEXTS:
             sent = f"{count:,} characters in {len(texts):,} texts"
             raise HTTPException(400, f"{sent}; send at most {most:,} in {_MOST_TEXTS:,}")
-        try:
-            "".join(texts).encode()
-        except UnicodeEncodeError:
-            raise HTTPException(400, "the text has half of a character (a surrogate)") from None
 
     def _choose(self, given: PairRequest, text: str) -> tuple[Served, dict[str, Any]]:
         """Return the run for a request's languages, and what is said about a detected one."""
         source, target = base_language(given.source), base_language(given.target)
         detected = {}
-        if given.source == "auto":
+        if given.source == "auto" and text:
             sources = [src for src, tgt in self.served if tgt == target]
             found = [each for each in detect_language(text) if each[0] in sources]
             source, share = found[0] if found else (next(iter(sources), ""), 0.0)
@@ -332,13 +340,8 @@ async def _translate_texts(
     served: Served, model: Model, texts: Sequence[str], wanted: Wanted
 ) -> list[dict[str, Any]]:
     """Return the answer for each text, which may have several sentences and lines."""
-    cut = {
-        text: [(0, len(text))]
-        if fold(text) in model.corrections
-        else cut_sentences(text, served.languages[0])
-        for text in texts
-    }
-    lines = [*dict.fromkeys(join_lines(text[slice(*at)]) for text in cut for at in cut[text])]
+    cut = cut_texts(texts, served.languages[0], lambda text: fold(text) in model.corrections)
+    lines = list_sentences(cut)
     found = dict(zip(lines, await served.queue.translate(model, lines, wanted), strict=True))
     ranks = [
         {line: (one.translations[rank:] or one.translations[-1:])[0] for line, one in found.items()}
@@ -351,7 +354,7 @@ async def _translate_texts(
         answer: dict[str, Any] = {"translatedText": best.text}
         if wanted.n_best:
             other_texts = dict.fromkeys(other.text for other in others)
-            answer["alternatives"] = [one for one in other_texts if one != best.text]
+            answer["alternatives"] = [one for one in other_texts if one and one != best.text]
         if wanted.is_detailed:
             doubtful = chain(*(found[join_lines(text[slice(*at)])].doubtful for at in spans))
             answer["details"] = {
@@ -368,7 +371,8 @@ async def _translate_texts(
 def _fill_html(model: Model, texts: Sequence[str], should_stop: ShouldStop) -> list[str]:
     """Translate texts in HTML."""
     form = entries("document")["html"]
-    return [_fill(model, form, "q", text.encode(), should_stop).decode() for text in texts]
+    data = (f"\ufeff{text}".encode() for text in texts)  # else <meta> would name the encoding
+    return [_fill(model, form, "q", one, should_stop).decode("utf-8-sig") for one in data]
 
 
 def _fill(model: Model, form: Entry, name: str, data: bytes, should_stop: ShouldStop) -> bytes:
@@ -377,4 +381,5 @@ def _fill(model: Model, form: Entry, name: str, data: bytes, should_stop: Should
     document = form.load()(Source(name, data, (settings.src_lang, settings.tgt_lang)))
     document.segments = [segment.without_soft_hyphens() for segment in document.segments]
     watcher = Watcher(should_stop=should_stop)
-    return bytes(fill_document(model.options, document, model.detailed, None, watcher).data)
+    translator = model.plain if form.name == "lines" else model.detailed  # which aligns tags
+    return bytes(fill_document(model.options, document, translator, None, watcher).data)

@@ -28,24 +28,17 @@ export async function settings() {
   return { languages, charLimit, keyRequired, fileEndings: supportedFilesFormat };
 }
 
-export function translate({ text, source, target, alternatives }) {
-  return send("translate", { q: text, source, target, alternatives, details: true });
-}
+export const translate = ({ text, ...given }) =>
+  send("translate", { q: text, ...given, details: true });
 
-export async function translateFile({ file, source, target }) {
+export async function translateFile(given) {
   const body = new FormData();
-  for (const [name, value] of Object.entries({ file, source, target })) body.append(name, value);
-  return (await send("translate_file", body)).translatedFileUrl;
+  for (const [name, value] of Object.entries(given)) body.append(name, value);
+  const { translatedFileUrl } = await send("translate_file", body);
+  return translatedFileUrl.replace(/^https?:/, location.protocol); // a proxy may have changed it
 }
 
-export function correct({ text, translation, source, target }) {
-  return send("suggest", { q: text, s: translation, source, target });
-}
-
-export function learning({ source, target }) {
-  return send("learning", { source, target });
-}
-
-export function undo({ source, target }) {
-  return send("rollback", { source, target });
-}
+export const correct = ({ text, translation, ...pair }) =>
+  send("suggest", { q: text, s: translation, ...pair });
+export const learning = (pair) => send("learning", pair);
+export const undo = (pair) => send("rollback", pair);

@@ -12,7 +12,7 @@ let request = 0;
 let timer;
 
 const pair = () => ({ source: at("source").value, target: at("target").value });
-const knownPair = () => ({ ...pair(), source: shown.source || pair().source });
+const knownPair = () => (pair().source === "auto" ? { ...pair(), source: shown.source } : pair());
 const nameOf = new Intl.DisplayNames(navigator.languages, { type: "language" });
 
 function say(what, isError = false) {
@@ -53,7 +53,9 @@ async function translate() {
 }
 
 function show(what, { translatedText, alternatives = [], details = null }) {
+  const isOther = what.source !== shown.source;
   shown = { ...what, details };
+  if (isOther) showLearning();
   output.lang = what.target;
   const doubtful = new Set(details?.doubtful);
   output.replaceChildren(...cut(translatedText, details?.target ?? [], (word, index) => {
@@ -133,12 +135,14 @@ async function showLearning() {
   if (!facts) return;
   const { corrections, run, last, is_growing: isGrowing } = facts;
   const now = isGrowing ? "; it is learning from them now" : "";
+  if (isGrowing) setTimeout(showLearning, 10_000);
   at("learned").textContent = `${run}: ${corrections} corrections${now}. ${last}`;
   at("undo").hidden = !facts.grown;
 }
 
 async function translateFile() {
   const [file] = at("file").files;
+  at("link").hidden = true;
   if (!file) return;
   say(`Translating ${file.name}…`);
   try {
@@ -149,6 +153,7 @@ async function translateFile() {
   } catch (error) {
     say(error.message, true);
   }
+  at("file").value = ""; // so that the same file can be chosen again
 }
 
 // --- start ---------------------------------------------------------------------------------------
@@ -195,7 +200,6 @@ at("undo").addEventListener("click", () => {
 });
 at("source").addEventListener("change", () => { listTargets(); translate(); showLearning(); });
 at("target").addEventListener("change", () => { translate(); showLearning(); });
-at("choices").addEventListener("submit", (event) => event.preventDefault());
 at("file").addEventListener("change", translateFile);
-at("key").addEventListener("change", () => { backend.useKey(at("key").value); translate(); });
+at("key").addEventListener("change", () => { backend.useKey(at("key").value); translate(); showLearning(); });
 start().catch((error) => say(error.message, true));

@@ -36,7 +36,7 @@ provides = {
     "tokenizer": {
         "marian": {
             "settings": "settings:MarianConfig",
-            "load": "marian:Manifest",
+            "load": "marian:MarianManifest",
             "model": "sentencepiece",
         }
     },

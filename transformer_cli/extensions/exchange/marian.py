@@ -53,7 +53,7 @@ class MarianTokenizer(SentencePieceTokenizer):
         return str(self._processor.decode_pieces(shown)).replace("▁", " ").strip()
 
 
-class Manifest(TokenizerManifest):
+class MarianManifest(TokenizerManifest):
     """A run's manifest of its tokenizers: Marian's SentencePiece models and vocabulary files.
 
     Line n of a vocabulary file, counted from 0, is the subword with id n in the run.
@@ -90,7 +90,7 @@ def write_tokenizers(
 
     ``source_sha256`` is recorded instead of the training text's SHA-256, which is unknown.
     """
-    manifest = Manifest.write(models.items(), directory, False, source_sha256)
+    manifest = MarianManifest.write(models.items(), directory, False, source_sha256)
     for side, vocabulary in vocabularies.items():
         path = directory / vocabulary_name(side)
         write_text(path, vocabulary.dump())

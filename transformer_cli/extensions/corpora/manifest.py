@@ -1,6 +1,5 @@
 """The features that this extension adds, as plain data."""
 
-api = 1
 TABLES = (".tsv", ".jsonl")
 """The file extensions of tables from which ``translate`` can read one column or field."""
 

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-api = 1
 needs = ("alignments", "constraints", "corpora", "report", "revision", "verbatim")
 # Each format has a class, and filename extensions.
 _FORMATS: dict[str, dict[str, Any]] = {

@@ -1,6 +1,5 @@
 """The features that this extension adds, as plain data; formats.py explains export formats."""
 
-api = 1
 needs = ("corpora", "ctranslate2", "tokenizers")
 provides = {
     "corpus": {"imported": {"settings": "settings:ImportedData", "load": "imported:ImportedKind"}},

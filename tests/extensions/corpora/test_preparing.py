@@ -14,8 +14,9 @@ from hypothesis import example, given, settings, strategies as st
 from transformer_cli.base.errors import ConfigError, CorpusError
 from transformer_cli.data.corpus import StreamedText
 from transformer_cli.extensions.corpora import preparing
-from transformer_cli.extensions.corpora.kind import SourcesKind, describe_record
 from transformer_cli.extensions.corpora.prepared import (
+    SourcesKind,
+    describe_record,
     find_damage,
     read_corpus_record,
     read_split,

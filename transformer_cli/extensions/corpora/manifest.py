@@ -8,7 +8,7 @@ provides = {
     "corpus": {
         "corpus": {
             "settings": "settings:CorpusData",
-            "load": "kind:SourcesKind",
+            "load": "prepared:SourcesKind",
             "text files": "prepared:find_text_files",
         }
     },

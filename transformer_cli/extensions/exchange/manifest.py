@@ -2,7 +2,7 @@
 
 needs = ("corpora", "ctranslate2", "tokenizers")
 provides = {
-    "corpus": {"imported": {"settings": "settings:ImportedData", "load": "imported:ImportedKind"}},
+    "corpus": {"imported": {"settings": "imported:ImportedData", "load": "imported:ImportedKind"}},
     "run file": {"import.json": {"inherited": True}},
     "command": {
         "export": {"load": "command:export"},
@@ -34,7 +34,7 @@ provides = {
     },
     "tokenizer": {
         "marian": {
-            "settings": "settings:MarianConfig",
+            "settings": "imported:MarianConfig",
             "load": "marian:MarianManifest",
             "model": "sentencepiece",
         }

@@ -13,7 +13,7 @@ from typing import Literal, NoReturn
 from transformer_cli.base.errors import ConfigError
 from transformer_cli.base.files import sha256
 from transformer_cli.base.text_files import write_text
-from transformer_cli.extensions.exchange.settings import MarianConfig
+from transformer_cli.extensions.exchange.imported import MarianConfig
 from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID
 from transformer_cli.text.sentencepiece import SentencePieceTokenizer
 from transformer_cli.text.tokenizer import Side, TokenizerManifest, TrainingText

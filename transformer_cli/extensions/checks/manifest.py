@@ -1,5 +1,3 @@
-"""The features that this extension adds, as plain data."""
-
 needs = ("revision", "verbatim")
 provides = {
     "command": {"check": {"load": "command:check"}},

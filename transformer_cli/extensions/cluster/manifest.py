@@ -1,5 +1,3 @@
-"""The features that this extension adds, as plain data."""
-
 needs = ("processes",)
 provides = {
     "executor": {"cluster": {"load": "options:find_cluster", "option": "cluster"}},

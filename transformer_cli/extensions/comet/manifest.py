@@ -1,3 +1,1 @@
-"""The features that this extension adds, as plain data."""
-
 provides = {"evaluate options": {"comet": {"load": "options:CometOptions"}}}

@@ -1,5 +1,3 @@
-"""The features that this extension adds, as plain data."""
-
 provides = {
     "config command": {"schema": {"load": "command:print_schema"}, "show": {"load": "command:show"}}
 }

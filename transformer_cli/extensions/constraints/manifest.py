@@ -1,5 +1,3 @@
-"""The features that this extension adds, as plain data."""
-
 needs = ("corpora", "revision", "verbatim")
 provides = {
     "tokenizer settings": {"protect": {"load": "settings:ProtectSettings"}},

@@ -1,5 +1,3 @@
-"""The features that this extension adds, as plain data."""
-
 TABLES = (".tsv", ".jsonl")
 """The file extensions of tables from which ``translate`` can read one column or field."""
 

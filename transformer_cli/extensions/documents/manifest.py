@@ -1,5 +1,3 @@
-"""The features that this extension adds, as plain data."""
-
 from typing import Any
 
 needs = ("alignments", "constraints", "corpora", "report", "revision", "verbatim")

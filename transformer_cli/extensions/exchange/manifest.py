@@ -1,5 +1,3 @@
-"""The features that this extension adds, as plain data; formats.py explains export formats."""
-
 needs = ("corpora", "ctranslate2", "tokenizers")
 provides = {
     "corpus": {"imported": {"settings": "imported:ImportedData", "load": "imported:ImportedKind"}},
@@ -9,7 +7,7 @@ provides = {
         "import": {"load": "command:import_"},
     },
     "exported model": {"hub": {"mark": "config.json", "load": "hub_model:HubModel"}},
-    "export format": {
+    "export format": {  # formats.py explains the keys
         "ctranslate2": {
             "load": "to_ctranslate2:write_ctranslate2",
             "reader": "CTranslate2",

@@ -1,5 +1,3 @@
-"""The features that this extension adds, as plain data."""
-
 needs = ("truecasing", "verbatim")
 _RULES = (
     *("all_caps", "no_caps", "title_case", "typos", "no_diacritics", "emoji", "in_quotes"),

@@ -1,3 +1,1 @@
-"""The features that this extension adds, as plain data."""
-
 provides = {"executor": {"spawned": {"load": "lazy_pool:find_pool"}}}

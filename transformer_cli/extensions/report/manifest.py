@@ -1,5 +1,3 @@
-"""The features that this extension adds, as plain data."""
-
 needs = ("verbatim",)
 provides = {
     "run file": {"report.html": {"unlocked": True}},

@@ -1,3 +1,1 @@
-"""The features that this extension adds, as plain data."""
-
 provides = {"translate options": {"sampling": {"load": "options:SamplingOptions"}}}

@@ -1,5 +1,3 @@
-"""The features that this extension adds, as plain data."""
-
 provides = {
     "address": {
         "online": {"load": "addresses:check_address", "hide": "addresses:hide_credentials"}

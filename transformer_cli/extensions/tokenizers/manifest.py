@@ -1,5 +1,3 @@
-"""The features that this extension adds, as plain data."""
-
 provides = {
     "tokenizer": {
         "sentencepiece_file": {

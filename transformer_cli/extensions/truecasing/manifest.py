@@ -1,5 +1,3 @@
-"""The features that this extension adds, as plain data."""
-
 needs = ("verbatim",)
 provides = {
     "tokenizer settings": {"truecase": {"load": "settings:TruecaseSettings"}},

@@ -1,5 +1,3 @@
-"""The features that this extension adds, as plain data."""
-
 SIGNS = r"[%<{&@]|://|www\."
 """A regular expression with at least one match in each verbatim part, such as '%s' or a URL."""
 

@@ -74,27 +74,6 @@ def split_path(directory: Path, split: str) -> ParallelFiles:
     return ParallelFiles(directory / f"{split}.src", directory / f"{split}.tgt")
 
 
-def read_split(directory: Path, split: str, data: CorpusData) -> ParallelText:
-    """Read a split, with tags on source lines; raise CorpusError if it is missing or damaged."""
-    text = split_path(directory, split).read()
-    record = read_corpus_record(directory)
-    if record is None or len(record.sources) != len(data.sources):
-        raise CorpusError(f"{directory / RECORD}: missing or damaged; delete {directory}")
-    tags = [
-        source.tag
-        for source, made in zip(data.sources, record.sources, strict=True)
-        for _ in range(made.kept.get(split, 0))
-    ]
-    return ParallelText(list(map(TaggedLine, text.src, tags)), text.tgt) if any(tags) else text
-
-
-def read_given(source: SourceConfig, data: CorpusData) -> ParallelText:
-    """Read a split from its own source, and put that source's tag on the source lines."""
-    pairs = list(readable_pairs(open_configured(source, data).pairs()))
-    sources = [TaggedLine(src, source.tag) if source.tag else src for src, _ in pairs]
-    return ParallelText(sources, [tgt for _, tgt in pairs])
-
-
 def open_configured(source: SourceConfig, data: CorpusData) -> SourceReader:
     """Return a reader for one of the sources in ``data``."""
     return open_source(source, data.src_lang, data.tgt_lang, data.max_bad_units)
@@ -153,7 +132,9 @@ class SourcesKind(CorpusKind[CorpusData]):
 
     def open_split(self, split: str, place: Path | None) -> ParallelFiles | ParallelText:
         if (source := self.data.given_splits.get(split)) is not None:
-            return read_given(source, self.data)
+            pairs = list(readable_pairs(open_configured(source, self.data).pairs()))
+            lines = [TaggedLine(src, source.tag) if source.tag else src for src, _ in pairs]
+            return ParallelText(lines, [tgt for _, tgt in pairs])
         record = None if place is None else read_corpus_record(place)
         if place is None or record is None:
             raise CorpusError(
@@ -169,10 +150,20 @@ class SourcesKind(CorpusKind[CorpusData]):
         return split_path(place, split)
 
     def read_split(self, split: str, place: Path | None) -> ParallelText:
-        text = self.open_split(split, place)
-        if isinstance(text, ParallelText):
-            return text
-        return read_split(text.src.parent, split, self.data)
+        """Read a split, with tags on source lines."""
+        files = self.open_split(split, place)
+        if isinstance(files, ParallelText):
+            return files
+        place = files.src.parent
+        text, record = files.read(), read_corpus_record(place)
+        if record is None or len(record.sources) != len(self.data.sources):
+            raise CorpusError(f"{place / RECORD}: missing or damaged; delete {place}")
+        tags = [
+            source.tag
+            for source, made in zip(self.data.sources, record.sources, strict=True)
+            for _ in range(made.kept.get(split, 0))
+        ]
+        return ParallelText(list(map(TaggedLine, text.src, tags)), text.tgt) if any(tags) else text
 
     def is_here(self, split: str, place: Path | None) -> bool:
         """Return False if the split has a source of its own that must be downloaded, else True."""

@@ -3,14 +3,14 @@
 Each folder of ``extensions/`` has a ``manifest.py`` of plain data. Nothing else is imported until
 an entry is used::
 
-    api = 1
     requires = ("numba",)  # packages
     needs = ("other",)  # other extensions that it imports
     provides = {"engine": {"fast": {"load": "engine:FastEngine"}}}
 
 ``provides`` maps the name of an interface to its entries, keyed by name. ``load`` names a module of
 the folder and an attribute of that module. An entry's other keys, its facts, are for the code that
-uses the interface. Other packages declare a manifest as an entry point of the group ``GROUP``.
+uses the interface. Other packages declare a manifest as an entry point of the group ``GROUP``, and
+name the version of the interfaces in it: ``api = 1``.
 """
 
 import sys
@@ -147,6 +147,7 @@ def _read(path: Path) -> ModuleType:
     """Run a shipped manifest, without the package and the bytecode that importlib would load."""
     # This takes 2 ms for all of them instead of 8, a tenth of --help's time.
     manifest = ModuleType(f"transformer_cli.extensions.{path.parent.name}.manifest")
+    vars(manifest)["api"] = API  # it comes with this version
     exec(compile(path.read_bytes(), path, "exec"), vars(manifest))
     return manifest
 

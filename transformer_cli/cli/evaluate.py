@@ -42,7 +42,7 @@ class ScoredText:
 
 
 @dataclass(frozen=True)
-class TextOptions(CommandOptions):
+class ScoredTextOptions(CommandOptions):
     """The options of ``evaluate`` for the run, the text to score, and the output."""
 
     heading = "Input and output"
@@ -59,7 +59,7 @@ class TextOptions(CommandOptions):
 
 
 @dataclass(frozen=True)
-class EvaluateOptions(options.HardwareOptions, TextOptions):
+class EvaluateOptions(options.HardwareOptions, ScoredTextOptions):
     """All options of ``evaluate``: text, checkpoint, beam size and hardware."""
 
     heading = "Search and scores"

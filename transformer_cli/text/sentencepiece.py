@@ -84,7 +84,7 @@ def open_model(model: bytes, source: Path, advice: str) -> Any:
     return processor
 
 
-class Manifest(TokenizerManifest):
+class SentencePieceManifest(TokenizerManifest):
     """The content of tokenizer.json for SentencePiece models."""
 
     kind: Literal["sentencepiece"] = "sentencepiece"

@@ -27,7 +27,7 @@ from transformer_cli.config.tokenizer_schema import TokenizerConfig
 from transformer_cli.text.protocol import CodecKind, Lines, StreamedLines, Tokenizer, Tokenizers
 
 MANIFEST_NAME = "tokenizer.json"
-_KINDS = ("words", "sentencepiece")
+_MANIFESTS = {"words": "WordsManifest", "sentencepiece": "SentencePieceManifest"}
 _TRAITS = ("letterless", "copied")
 # Tokenizer trainers keep all lines in memory, and more lines than this do not improve the result.
 MOST_LINES = 1_000_000
@@ -254,8 +254,9 @@ def find_kind(kind: str) -> type[TokenizerManifest]:
     """Return the manifest class for a ``tokenizer.kind``; raise ValueError if it is unknown."""
     if not isinstance(kind, str):  # a file may have any value
         raise ValueError("expected the name of a kind of tokenizer")
-    if kind in _KINDS:
-        return cast(type[TokenizerManifest], import_module(f"transformer_cli.text.{kind}").Manifest)
+    if kind in _MANIFESTS:
+        module = import_module(f"transformer_cli.text.{kind}")
+        return cast(type[TokenizerManifest], getattr(module, _MANIFESTS[kind]))
     if entry := registry.find("tokenizer", kind):
         return cast(type[TokenizerManifest], entry.load())
     raise ValueError(registry.describe_missing("kind of tokenizer", kind))

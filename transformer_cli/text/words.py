@@ -228,7 +228,7 @@ class WordsSide(BaseModel):
     language: str
 
 
-class Manifest(TokenizerManifest):
+class WordsManifest(TokenizerManifest):
     """The content of tokenizer.json for word tokenizers."""
 
     kind: Literal["words"] = "words"

@@ -51,7 +51,7 @@ class Validation(NamedTuple):
 ShouldStop = Callable[[], bool]
 
 
-class Validator(Protocol):
+class ValidationFunction(Protocol):
     """A function that evaluates ``Trainer.eval_model`` on the validation split."""
 
     @property

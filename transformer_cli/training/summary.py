@@ -13,7 +13,7 @@ from transformer_cli.runs.checkpoint import TrainingState
 from transformer_cli.runs.metrics_log import describe_environment, last_session
 from transformer_cli.text.protocol import UNK_ID
 from transformer_cli.training.preparation import PreparedData, TrainRequest
-from transformer_cli.training.session import Observer, Validator
+from transformer_cli.training.session import Observer, ValidationFunction
 from transformer_cli.training.trainer import Trainer
 
 Row = tuple[str, str]  # a label and a text; a row with an empty label continues the one above
@@ -26,7 +26,7 @@ class PlannedTraining:
     request: TrainRequest
     data: PreparedData
     trainer: Trainer
-    validator: Validator
+    validator: ValidationFunction
     observers: Sequence[Observer]
     previous: Config | None  # the earlier settings of a resumed run
     state: TrainingState | None  # the state that a resumed run starts from

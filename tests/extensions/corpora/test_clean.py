@@ -82,7 +82,7 @@ def test_killed_anywhere_it_ends_in_the_same_bytes(corpus: Path) -> None:
     (corpus / "out").rename(corpus / "first")
     for where, attribute, call in (
         ("transformer_cli.extensions.checks.rules:FilterPass", "add", 2),
-        ("transformer_cli.extensions.corpora.preparing", "decide", 1),
+        ("transformer_cli.extensions.corpora.deciding", "decide", 1),
         ("transformer_cli.extensions.corpora.preparing", "append_dropped", 1),
         ("transformer_cli.extensions.corpora.preparing", "list_reasons", 1),
     ):

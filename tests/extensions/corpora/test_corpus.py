@@ -77,7 +77,7 @@ KILLS = {
         signal_at, "transformer_cli.extensions.checks.rules:FilterPass", "add", 2
     ),
     "while the splits are drawn": partial(
-        signal_at, "transformer_cli.extensions.corpora.preparing", "draw", 1
+        signal_at, "transformer_cli.extensions.corpora.deciding", "draw", 1
     ),
     "while they are written": partial(
         signal_at, "transformer_cli.extensions.corpora.prepared", "SourceRecord", 1

@@ -14,11 +14,11 @@ from hypothesis import example, given, settings, strategies as st
 from transformer_cli.base.errors import ConfigError, CorpusError
 from transformer_cli.data.corpus import StreamedText
 from transformer_cli.extensions.corpora import preparing
-from transformer_cli.extensions.corpora.kind import SourcesKind, describe_record
 from transformer_cli.extensions.corpora.prepared import (
+    SourcesKind,
+    describe_record,
     find_damage,
     read_corpus_record,
-    read_split,
     split_path,
 )
 from transformer_cli.extensions.corpora.preparing import (
@@ -60,7 +60,7 @@ class DroppedPair(NamedTuple):
 def prepare(data: CorpusData, directory: Path) -> tuple[dict[str, Pairs], list[DroppedPair]]:
     prepare_corpus(data, directory)
     names = sorted(path.stem for path in directory.glob("*.src"))
-    splits = {name: [*read_split(directory, name, data).pairs()] for name in names}
+    splits = {name: [*SourcesKind(data).read_split(name, directory).pairs()] for name in names}
     with tempfile.TemporaryDirectory() as cleaned:
         clean_corpus(data, Path(cleaned) / "c")
         _, *rows = (Path(cleaned) / "c" / DROPPED).read_text(encoding="utf-8").split("\n")[:-1]
@@ -147,7 +147,7 @@ def test_each_held_out_pair_has_the_tag_of_its_source(tmp_path: Path) -> None:
     ]
     data = corpus(sources, split={"val": 20})
     prepare(data, tmp_path / "corpus")
-    text = read_split(tmp_path / "corpus", "val", data)
+    text = SourcesKind(data).read_split("val", tmp_path / "corpus")
     tags = [src.tag for src in text.src if isinstance(src, TaggedLine)]
     assert [None if src.endswith("!") else "news" for src in text.src] == tags
     assert {*tags} == {"news", None}

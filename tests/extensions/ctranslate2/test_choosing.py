@@ -19,7 +19,7 @@ from transformer_cli.config.tokenizer_schema import (
     WordsConfig,
 )
 from transformer_cli.config.yaml import dump_config
-from transformer_cli.extensions.ctranslate2 import engine
+from transformer_cli.extensions.ctranslate2 import choosing, engine
 from transformer_cli.extensions.tokenizers.settings import (
     HuggingFaceConfig,
     SentencePieceFileConfig,
@@ -93,7 +93,7 @@ def test_each_setting_of_the_search_leads_to_the_engine_that_follows_it(
     config = Config(data=ToyData(kind="toy"), tokenizer=SUBWORDS, model=LEARNED)
     (tmp_path / "config.yaml").write_text(dump_config(config))
     changed = {name: (getattr(config.decoding, name) or 3) + 1}
-    chosen = "ctranslate2" if engine._FOLLOWED.get(name) else "torch"
+    chosen = "ctranslate2" if choosing._FOLLOWED.get(name) else "torch"
     assert (
         choose_engine(RunDirectory(tmp_path), ComputeOptions(device="cpu", search=changed))
         == chosen
@@ -117,8 +117,8 @@ def test_auto_is_torch_for_what_only_torch_has_and_where_ctranslate2_is_missing(
 def test_a_setting_of_the_search_that_ctranslate2_does_not_follow_as_torch_does_needs_torch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(engine._FOLLOWED, "length_penalty")
-    monkeypatch.setitem(engine._FOLLOWED, "max_length_ratio", False)
+    monkeypatch.delitem(choosing._FOLLOWED, "length_penalty")
+    monkeypatch.setitem(choosing._FOLLOWED, "max_length_ratio", False)
     config = Config(data=ToyData(kind="toy"), tokenizer=SUBWORDS)
     (tmp_path / "config.yaml").write_text(dump_config(config))
     run, cpu = RunDirectory(tmp_path), ComputeOptions(device="cpu")

@@ -11,7 +11,7 @@ import pytest
 from inference.translators import LINES, random_translator, translate_stream
 
 from transformer_cli.base.errors import InputError
-from transformer_cli.extensions.ctranslate2 import engine
+from transformer_cli.extensions.ctranslate2 import running_ahead
 from transformer_cli.extensions.ctranslate2.engine import CTranslate2Translator
 from transformer_cli.inference.search import TorchEngine
 from transformer_cli.inference.translation import EncodedLine, Translation
@@ -63,7 +63,7 @@ def test_what_is_finished_comes_out_before_a_signal_ends_the_stream(
         assert blocks[1].exception() is None  # the second block is done, and nobody has it yet
         raise signalled
 
-    monkeypatch.setattr(engine, "ThreadPoolExecutor", Recording)
+    monkeypatch.setattr(running_ahead, "ThreadPoolExecutor", Recording)
     records = translate_stream(searching_at_once, reading(), chunk_lines=1, reads_ahead=True)
     texts: list[str] = []
     with pytest.raises(signalled):
@@ -83,11 +83,11 @@ def test_no_result_comes_after_a_gap(monkeypatch: pytest.MonkeyPatch) -> None:
                 raise KeyboardInterrupt
             return taken[-1]
 
-    monkeypatch.setattr(engine, "deque", Interrupted)
+    monkeypatch.setattr(running_ahead, "deque", Interrupted)
     jobs = iter([lambda: "a", lambda: "b", lambda: "c", lambda: "d"])
     results: list[str] = []
     with pytest.raises(KeyboardInterrupt):
-        results.extend(engine.run_ahead(jobs, lambda: None))
+        results.extend(running_ahead.run_ahead(jobs, lambda: None))
     assert results == ["a"]
 
 

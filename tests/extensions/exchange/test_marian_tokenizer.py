@@ -9,8 +9,8 @@ import sentencepiece
 
 from transformer_cli.base.errors import ConfigError, TokenizerError
 from transformer_cli.extensions.augmentation.bpe_dropout import Subwords
+from transformer_cli.extensions.exchange.imported import MarianConfig
 from transformer_cli.extensions.exchange.marian import MarianTokenizer, write_tokenizers
-from transformer_cli.extensions.exchange.settings import MarianConfig
 from transformer_cli.text.protocol import UNK_ID
 from transformer_cli.text.tokenizer import TrainingText, learn_tokenizers, load_tokenizers
 from transformer_cli.text.words import Vocabulary

@@ -18,12 +18,16 @@ from transformer_cli.extensions.experiments.distill import (
     SIDES,
     DistillDirectory,
     DistillPlan,
-    compose_student,
     name_models,
     text_splits,
     write_texts,
 )
-from transformer_cli.extensions.experiments.distill_file import load_distillation
+from transformer_cli.extensions.experiments.distill_file import (
+    Direction,
+    Distillation,
+    DistillSettings,
+    load_distillation,
+)
 from transformer_cli.extensions.experiments.job import describe_training
 from transformer_cli.runs.directory import RunDirectory, write_mark
 from transformer_cli.runs.initialize import rename_run
@@ -98,19 +102,13 @@ def test_the_student_has_its_files_and_no_checksums_of_fetched_files(
     (directory / "de_en.yaml").write_text(text)
     config = load_config(directory / "de_en.yaml")
     monkeypatch.chdir(directory)
-    written = directory / "student.yaml"
-    forward = FilePair(src=Path("text/train.src"), tgt=Path("forward/train.tgt"))
-    compose_student(
-        config,
-        directory / "de_en.yaml",
-        written,
-        lambda split, side: Path("text") / f"{split}.{side}",
-        [forward],
-        keep_reference=False,
-    )
-    student = load_config(written).data
+    settings = DistillSettings(teachers=["a"], student="de_en.yaml", keep_reference=False)
+    forward = Direction("forward", [], settings.forward)
+    distillation = Distillation(settings, directory / "de_en.yaml", config, [forward])
+    DistillPlan(distillation, DistillDirectory(directory)).compose_student()
+    student = load_config(directory / "student.yaml").data
     assert isinstance(student, FilesData)
-    assert student.train == forward
+    assert student.train == FilePair(src=Path("text/train.src"), tgt=Path("forward/train.tgt"))
 
 
 def _describe(directory: Path, text: str) -> dict[str, str]:

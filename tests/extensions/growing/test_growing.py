@@ -10,7 +10,7 @@ from cli.process import assert_refused, run
 
 from transformer_cli import Translation, Translator
 from transformer_cli.config.yaml import load_config
-from transformer_cli.extensions.growing.growth import Corrections, Growth, find_faults, next_run
+from transformer_cli.extensions.growing.growth import CorrectedPairs, Growth, find_faults, next_run
 from transformer_cli.extensions.growing.judging import ScoreChange, Verdict, settle
 from transformer_cli.runs.directory import RunDirectory
 
@@ -44,7 +44,7 @@ def test_a_run_is_rejected_only_if_it_is_significantly_worse(
     path = tmp_path / "a+1"
     for number in (1, 2):
         path.mkdir()
-        few = Corrections({"a": "b"}, {}, 1)
+        few = CorrectedPairs({"a": "b"}, {}, 1)
         growth = Growth(RunDirectory(tmp_path / "a"), RunDirectory(path), few)
         rejected = settle(growth, Verdict(new, old), 0.5, accepts)
         if is_accepted:
@@ -62,7 +62,7 @@ def test_each_correction_is_judged_by_a_model_that_has_not_seen_it(
 ) -> None:
     pairs = {str(number): "x" for number in range(count)}
     growth = Growth(
-        RunDirectory(tmp_path / "a"), RunDirectory(tmp_path / "b"), Corrections(pairs, {}, count)
+        RunDirectory(tmp_path / "a"), RunDirectory(tmp_path / "b"), CorrectedPairs(pairs, {}, count)
     )
     trainings = growth.trainings
     assert bool(trainings) == (count >= 20)
@@ -84,7 +84,7 @@ def test_only_what_the_old_run_has_not_learned_is_trained_on(tmp_path: Path) -> 
     (old.path / "corrections.tsv").write_text("learned\tx\nwaiting\tx\nwrong\tx\n")
     (old.path / "growth.json").write_text('{"waiting": ["waiting"]}')
     new = {"wrong": "right", "learned": "x", "new": "y"}
-    growth = Growth(old, RunDirectory(tmp_path / "b"), Corrections(new, {}, 3))
+    growth = Growth(old, RunDirectory(tmp_path / "b"), CorrectedPairs(new, {}, 3))
     assert dict(growth.pairs) == {"waiting": "x", "wrong": "right", "new": "y"}
     assert growth.memory == {"learned": "x", **dict(growth.pairs)}
 

@@ -8,7 +8,7 @@ from cli.conftest import TINY
 from cli.process import run
 
 from transformer_cli.config.schema import TrainingConfig
-from transformer_cli.extensions.observers.preview import rate_jump
+from transformer_cli.extensions.observers.rate_jump import find_jump
 
 D_MODEL = 512
 
@@ -24,7 +24,7 @@ def jump(
         )
         for epochs, changed in ((old, {}), (new, more))
     )
-    return rate_jump(then, now, D_MODEL, step, 10)
+    return find_jump(then, now, D_MODEL, step, 10)
 
 
 @pytest.mark.parametrize(

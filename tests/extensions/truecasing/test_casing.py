@@ -11,8 +11,9 @@ from hypothesis import given, strategies as st
 from prepared_text import prepared
 
 from transformer_cli.extensions.corpora.tagged_line import TaggedLine
-from transformer_cli.extensions.truecasing import casing, kind
-from transformer_cli.extensions.truecasing.casing import learn_casing, restore
+from transformer_cli.extensions.truecasing import kind, learning
+from transformer_cli.extensions.truecasing.casing import restore
+from transformer_cli.extensions.truecasing.learning import learn_casing
 from transformer_cli.extensions.truecasing.lines import casing_of, to_lower, to_upper
 from transformer_cli.inference.translation import EncodedLine, Translation
 from transformer_cli.runs.directory import RunDirectory
@@ -106,7 +107,7 @@ def test_turkish_has_its_own_capitals() -> None:
 
 
 def test_the_table_is_limited_to_frequent_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(casing, "MOST_BYTES", 12)
+    monkeypatch.setattr(learning, "MOST_BYTES", 12)
     words = learn_casing(["So viel viel viel von von selten."], "de")["words"]
     assert words == "viel von"
 

@@ -1,6 +1,3 @@
-"""The features that this extension adds, as plain data."""
-
-api = 1
 provides = {
     "training settings": {"augmentation": {"load": "epoch_text:AugmentationSettings"}},
     "augmentation": {"epoch_text": {"load": "epoch_text:find_changes"}},

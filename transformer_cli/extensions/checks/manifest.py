@@ -1,6 +1,3 @@
-"""The features that this extension adds, as plain data."""
-
-api = 1
 needs = ("revision", "verbatim")
 provides = {
     "command": {"check": {"load": "command:check"}},

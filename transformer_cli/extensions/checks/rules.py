@@ -255,28 +255,25 @@ def _load_identifier() -> "LanguageIdentifier":
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
-class _LanguageCheck:
-    """A check for lines that are almost certainly in another language.
+def _language_check(language: str, skip_short: bool) -> Callable[[str], bool]:
+    """Return a check for lines that are almost certainly in another language.
 
     The model may choose any language. Limited to two, it would take a third for one of them.
     """
+    first, identifier = base_language(language), _load_identifier()
+    labels = set(_LIKE.get(first, first).split()) & set(identifier.labels)
 
-    def __init__(self, language: str, skip_short: bool) -> None:
-        first = base_language(language)
-        self._identifier = _load_identifier()
-        self._skip_short = skip_short
-        self._labels = set(_LIKE.get(first, first).split()) & set(self._identifier.labels)
-
-    def is_foreign(self, line: str) -> bool:
-        if not self._labels:  # the model does not know the language
+    def is_foreign(line: str) -> bool:
+        if not labels:  # the model does not know the language
             return False
         line = without_verbatim(line)
-        best, probability = self._identifier.classify(line)
-        if best in self._labels or (self._skip_short and is_short(line)):
+        best, probability = identifier.classify(line)
+        if best in labels or (skip_short and is_short(line)):
             return False
-        shares = dict(self._identifier.rank(line))
-        own = sum(shares[label] for label in self._labels)
-        return bool(own * MIN_LIKELIHOOD_RATIO < probability)
+        shares = dict(identifier.rank(line))
+        return bool(sum(shares[label] for label in labels) * MIN_LIKELIHOOD_RATIO < probability)
+
+    return is_foreign
 
 
 def detect_language(text: str) -> list[tuple[str, float]]:
@@ -322,11 +319,11 @@ def _build_language(name: str, settings: FilterSettings) -> PairFilter:
     skip_short = name == "language"
     what = "a side that is not short" if skip_short else "a side, even a short one,"
     languages = settings.src_lang, settings.tgt_lang
-    src_check, tgt_check = (_LanguageCheck(code, skip_short) for code in languages)
+    src_is_foreign, tgt_is_foreign = (_language_check(code, skip_short) for code in languages)
     return PairFilter(
         name,
         f"{what} is most likely in the wrong language",
-        lambda src, tgt: src_check.is_foreign(src) or tgt_check.is_foreign(tgt),
+        lambda src, tgt: src_is_foreign(src) or tgt_is_foreign(tgt),
     )
 
 

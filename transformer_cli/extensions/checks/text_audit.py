@@ -14,20 +14,14 @@ from transformer_cli.base.errors import ConfigError, CorpusError
 from transformer_cli.base.files import is_same_file
 from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.config.data_schema import DataSection
-from transformer_cli.data.corpus import (
-    PairSource,
-    ParallelFiles,
-    StreamedText,
-    check_pairs,
-    in_batches,
-)
+from transformer_cli.data import corpus
 from transformer_cli.data.kinds import open_kind, open_split
 from transformer_cli.extensions.checks.options import SuspectOptions
 from transformer_cli.extensions.checks.shift import Shift, ShiftCheck
 from transformer_cli.extensions.revision.doubts import ScriptCheck
 from transformer_cli.extensions.revision.foreign_scripts import scripts_of
 
-Sources = Mapping[str, PairSource]
+Sources = Mapping[str, corpus.PairSource]
 
 _MOSTLY = 0.5  # a text counts as shifted as a whole from this share
 _LOOKED_AT = 1000  # pairs of a split whose script is checked
@@ -73,14 +67,14 @@ class TextAudit:
         Raises:
             CorpusError: a split is missing, misaligned, damaged or blank.
         """
-        kind, scored = open_kind(self._data), dict[str, PairSource]()
+        kind, scored = open_kind(self._data), dict[str, corpus.PairSource]()
         _, *names = kind.split_names()
         for name in names:
             if name != "val" and not kind.is_here(name, self._place):
                 continue
             try:
                 source = open_split(self._data, name, self._place)
-                self._sums[name] = StreamedText.of(source).stats.text_sha256
+                self._sums[name] = corpus.StreamedText.of(source).stats.text_sha256
                 scored[name] = source
             except CorpusError as error:
                 if name == "val" or not self._is_begun:
@@ -118,13 +112,13 @@ class TextAudit:
                 found = f"{bad.count:,} of {bad.units:,} units cannot be read ({bad.why})"
                 self.notes.append(f"{name}: {found}")
 
-    def conclude_scored(self, name: str, source: PairSource, text_sha256: str) -> None:
+    def conclude_scored(self, name: str, source: corpus.PairSource, text_sha256: str) -> None:
         """Check a val or test text, which has this SHA-256, and note the findings."""
         self._sums[name] = text_sha256
         self._conclude_pairs(name, _look_at(source, self._most_pairs))
 
-    def _submit(self, source: PairSource, executor: Executor | None) -> "Future[_Seen]":
-        if isinstance(source, ParallelFiles):
+    def _submit(self, source: corpus.PairSource, executor: Executor | None) -> "Future[_Seen]":
+        if isinstance(source, corpus.ParallelFiles):
             # The task may run in another working directory.
             source = replace(source, src=source.src.absolute(), tgt=source.tgt.absolute())
         else:  # another source may not work in a worker, so read it here
@@ -156,12 +150,12 @@ _Seen = tuple[int, bool, list[Shift]]
 """The number of pairs, whether all targets equal their sources, and where the sides are shifted."""
 
 
-def _look_at(source: PairSource, most: int) -> _Seen:
+def _look_at(source: corpus.PairSource, most: int) -> _Seen:
     """Look for shifted lines and copied sources in the first ``most`` pairs of a text."""
     shifts, full, copies = ShiftCheck(), 0, 0
-    for batch in in_batches(source.pairs()):
+    for batch in corpus.in_batches(source.pairs()):
         shifts.add(batch)
-        stats = check_pairs(batch)
+        stats = corpus.check_pairs(batch)
         full += stats.full
         copies += stats.copied
         if shifts.pairs >= most:
@@ -193,8 +187,8 @@ def _trained_files(training: Sources, scored: Sources) -> Iterator[str]:
         yield from islice(trained_on, 1)
 
 
-def _paths(source: PairSource) -> tuple[Path, ...]:
-    return source.paths if isinstance(source, ParallelFiles) else ()
+def _paths(source: corpus.PairSource) -> tuple[Path, ...]:
+    return source.paths if isinstance(source, corpus.ParallelFiles) else ()
 
 
 def _swapped_sides(sources: Sources, languages: tuple[str, str]) -> Iterator[str]:

@@ -1,6 +1,3 @@
-"""The features that this extension adds, as plain data."""
-
-api = 1
 provides = {
     "compression": {
         "gzip": {"load": "formats:GZIP", "ending": ".gz", "magic": b"\x1f\x8b"},

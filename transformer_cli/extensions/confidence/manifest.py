@@ -1,6 +1,3 @@
-"""The features that this extension adds, as plain data."""
-
-api = 1
 provides: dict[str, dict[str, dict[str, object]]] = {
     "evaluate options": {"calibrate": {"load": "options:CalibrateOptions"}},
     "translate options": {"confidence": {"load": "options:RiskOptions"}},

@@ -19,15 +19,8 @@ import numpy as np
 
 from transformer_cli.base.errors import ConfigError
 from transformer_cli.data.corpus import in_batches
+from transformer_cli.extensions.checks import rules
 from transformer_cli.extensions.checks.digests import digest, find_repeated, fold_side, is_among
-from transformer_cli.extensions.checks.rules import (
-    Filter,
-    FilterPass,
-    FilterSettings,
-    Pairs,
-    RepeatFilter,
-    build_filters,
-)
 from transformer_cli.extensions.corpora.settings import SplitConfig
 
 TRAIN, VAL, TEST = 0, 1, 2
@@ -41,22 +34,22 @@ class Filtering:
     """The filters of a corpus, in a form that can be sent to worker processes."""
 
     names: tuple[str, ...]
-    settings: FilterSettings
+    settings: rules.FilterSettings
     active: tuple[frozenset[str], ...]  # for each source, the names of its filters
     with_sides: bool  # whether digests of both sides' lines are needed, to choose held-out pairs
 
     @property
-    def filters(self) -> list[Filter]:
+    def filters(self) -> list[rules.Filter]:
         """All filters, in the order in which they are applied."""
         return _build(self.names, self.settings)
 
 
-_build = cache(build_filters)  # some take half a second
+_build = cache(rules.build_filters)  # some take half a second
 
 
-def judge(filtering: Filtering, source: int, pairs: Pairs) -> list[np.ndarray]:
+def judge(filtering: Filtering, source: int, pairs: rules.Pairs) -> list[np.ndarray]:
     """Return, as arrays, a value per pair for each filter, then digests of sources and targets."""
-    passed = FilterPass(filtering.filters, filtering.active[source])
+    passed = rules.FilterPass(filtering.filters, filtering.active[source])
     for batch in in_batches(pairs):
         passed.add(batch)
     sides = zip(*pairs, strict=True) if filtering.with_sides else ()
@@ -75,7 +68,7 @@ def decide(
     for place, (filter_, known) in enumerate(zip(filtering.filters, columns, strict=False)):
         concerned = np.array([filter_.name in active for active in filtering.active])[source_of]
         # Repeat filters also count pairs of other sources.
-        left = reasons < 0 if isinstance(filter_, RepeatFilter) else (reasons < 0) & concerned
+        left = reasons < 0 if isinstance(filter_, rules.RepeatFilter) else (reasons < 0) & concerned
         places = np.flatnonzero(left)[filter_.find(known[left])]
         reasons[places[concerned[places]]] = place
     return reasons

@@ -1,6 +1,3 @@
-"""The features that this extension adds, as plain data."""
-
-api = 1
 TABLES = (".tsv", ".jsonl")
 """The file extensions of tables from which ``translate`` can read one column or field."""
 
@@ -9,7 +6,7 @@ provides = {
     "corpus": {
         "corpus": {
             "settings": "settings:CorpusData",
-            "load": "kind:SourcesKind",
+            "load": "prepared:SourcesKind",
             "text files": "prepared:find_text_files",
         }
     },

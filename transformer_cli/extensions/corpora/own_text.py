@@ -227,43 +227,24 @@ def _configure(
     held_out = dict.fromkeys(missing, min(_MAX_HELD_OUT, train.pairs // _SHARE_HELD_OUT))
     sources = {split: "\n    - ".join(text.sources) for split, text in texts.items()}
     added = (each.tokenizer_yaml for each in given.extras if isinstance(each, TokenizerOptions))
-    text = _fill_template(what, languages, train.pairs, sources, held_out, "".join(added))
+    trained = train.pairs - sum(held_out.values())
+    model = "small" if trained < 20_000 else "medium" if trained < 500_000 else "large"
+    parts = [read_small(_TEMPLATES / f"{name}.yaml").decode() for name in ("data", model)]
+    test = f"  test:\n    test: {sources['test']}\n" if "test" in sources else ""
+    text = "".join(parts).format(
+        what=what,
+        src_lang=languages[0],
+        tgt_lang=languages[1],
+        pairs=train.pairs,
+        train=sources["train"],
+        val=f"  val: {sources['val']}\n" if "val" in sources else "",
+        split=_SPLIT.format(**{"test": 0, **held_out}) if held_out else "",
+        test=test or ("" if "test" in held_out else _NO_TEST),
+        vocab_size=max(500, trained // 500 * 100),
+        tokenizer="".join(added),
+    )
     name = re.sub(r"(?<=.)\.ya?ml$", "", options.name or "_".join((kind, *languages)))
     # New text should be checked before training.
     advised = [command for command in ("check",) if registry.find("command", command)]
     path = Path(f"configs/{name}.yaml")
     return NewConfig(path, text, (*advised, "train"), ", or choose another --name")
-
-
-def _fill_template(
-    what: str,
-    languages: tuple[str, str],
-    pairs: int,
-    sources: Mapping[str, str],
-    held_out: Mapping[str, int],
-    tokenizer: str,
-) -> str:
-    """Return the YAML config of an experiment whose training source has ``pairs`` pairs.
-
-    ``sources`` has the YAML of the source for ``train``, and optionally ``val`` and ``test``.
-    ``held_out`` says how many pairs to draw from ``train`` for ``val`` and ``test``. ``tokenizer``
-    is YAML to add to that section.
-    """
-    trained = pairs - sum(held_out.values())
-    model = "small" if trained < 20_000 else "medium" if trained < 500_000 else "large"
-    parts = [read_small(_TEMPLATES / f"{name}.yaml").decode() for name in ("data", model)]
-    test = f"  test:\n    test: {sources['test']}\n" if "test" in sources else ""
-    if not test and "test" not in held_out:
-        test = _NO_TEST
-    return "".join(parts).format(
-        what=what,
-        src_lang=languages[0],
-        tgt_lang=languages[1],
-        pairs=pairs,
-        train=sources["train"],
-        val=f"  val: {sources['val']}\n" if "val" in sources else "",
-        split=_SPLIT.format(**{"test": 0, **held_out}) if held_out else "",
-        test=test,
-        vocab_size=max(500, trained // 500 * 100),
-        tokenizer=tokenizer,
-    )

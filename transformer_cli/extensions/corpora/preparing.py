@@ -22,18 +22,7 @@ from transformer_cli.base.messages import show_progress
 from transformer_cli.base.workers import SerialExecutor, find_executor
 from transformer_cli.base.writing import remove_leftovers
 from transformer_cli.extensions.checks.rules import FILTER_NAMES, Filter, FilterSettings
-from transformer_cli.extensions.corpora import prepared
-from transformer_cli.extensions.corpora.deciding import (
-    SPLITS,
-    TEST,
-    TRAIN,
-    VAL,
-    Filtering,
-    check_enough,
-    decide,
-    draw,
-    judge,
-)
+from transformer_cli.extensions.corpora import deciding, prepared
 from transformer_cli.extensions.corpora.opening import (
     ConcatenatedSources,
     SourceReader,
@@ -115,7 +104,7 @@ def write_corpus(
     for reader in (*sources.values(), *_open_given(data)):
         next(reader.pairs(), None)
     filters = [data.filters if each.filters is None else each.filters for each in data.sources]
-    filtering = Filtering(
+    filtering = deciding.Filtering(
         names=tuple(sorted(set[str]().union(*filters))),
         settings=FilterSettings.of(data),
         active=tuple(frozenset({"blank", *names}) for names in filters),
@@ -134,7 +123,8 @@ def write_corpus(
         source_of = np.repeat(np.arange(len(sources), dtype=np.int32), sizes)
         may_hold_out = np.array([bool(source.split) for source in data.sources])[source_of]
         fates = _decide(filtering, columns, source_of, data.split, may_hold_out)
-        names = [*SPLITS.values(), *(filter_.name for filter_ in filtering.filters), HELD_OUT]
+        filter_names = (filter_.name for filter_ in filtering.filters)
+        names = [*deciding.SPLITS.values(), *filter_names, HELD_OUT]
         _write_splits(spooled, fates, directory)
         if writes_dropped:
             source_names = list(sources)
@@ -157,7 +147,7 @@ def _choose_executor(
 
 
 def _read(
-    filtering: Filtering,
+    filtering: deciding.Filtering,
     sources: Mapping[str, SourceReader],
     spooled: Sequence[Path],
     tasks: Executor,
@@ -178,7 +168,7 @@ def _read(
                 sizes[-1] += len(part)
                 for file, lines in zip(files, zip(*part, strict=True), strict=True):
                     file.write("".join([f"{line}\n" for line in lines]).encode())
-                judged.append(tasks.submit(judge, filtering, number, part))
+                judged.append(tasks.submit(deciding.judge, filtering, number, part))
                 if len(judged) > _MOST_AHEAD:  # keep reading from running ahead of the tasks
                     done.append(judged.popleft().result())
     done += (each.result() for each in judged)
@@ -189,29 +179,29 @@ def _read(
 
 
 def _decide(
-    filtering: Filtering,
+    filtering: deciding.Filtering,
     columns: Sequence[np.ndarray],
     source_of: np.ndarray,
     split: SplitConfig | None,
     may_hold_out: np.ndarray,
 ) -> np.ndarray:
     """Return what becomes of each pair: its index (int8) in [*splits, *filters, ``HELD_OUT``]."""
-    reasons = decide(filtering, columns, source_of)
+    reasons = deciding.decide(filtering, columns, source_of)
     filters = filtering.filters
     kept = reasons < 0
     if not kept.any():
         raise _nothing_left(np.bincount(reasons, minlength=len(filters)), filters)
-    fates = np.where(kept, TRAIN, len(SPLITS) + reasons).astype(np.int8)
+    fates = np.where(kept, deciding.TRAIN, len(deciding.SPLITS) + reasons).astype(np.int8)
     if split is None:
         return fates
     sides = [digests[kept] for digests in columns[len(filters) :]]
-    held_out, is_left_out = draw(split, may_hold_out[kept], sides)
+    held_out, is_left_out = deciding.draw(split, may_hold_out[kept], sides)
     own = fates[kept]
-    own[is_left_out] = len(SPLITS) + len(filters)
-    own[held_out[: split.test]] = TEST
-    own[held_out[split.test :]] = VAL
+    own[is_left_out] = len(deciding.SPLITS) + len(filters)
+    own[held_out[: split.test]] = deciding.TEST
+    own[held_out[split.test :]] = deciding.VAL
     fates[kept] = own
-    check_enough(split, len(own), len(held_out), int((own == TRAIN).sum()))
+    deciding.check_enough(split, len(own), len(held_out), int((own == deciding.TRAIN).sum()))
     return fates
 
 
@@ -230,7 +220,7 @@ def _nothing_left(rejected: np.ndarray, filters: Sequence[Filter]) -> CorpusErro
 def _write_splits(spooled: Sequence[Path], fates: np.ndarray, directory: Path) -> None:
     """Write the files of each split that has pairs, keeping the pairs in order."""
     for path in spooled:
-        for fate, split in SPLITS.items():
+        for fate, split in deciding.SPLITS.items():
             if (is_own := fates == fate).any():
                 target = directory / f"{split}.{path.name}"
                 with path.open("rb") as text, target.open("wb") as file:
@@ -254,7 +244,7 @@ def append_dropped(
         file = stack.enter_context(path.open("ab"))
         rows = zip(fates.tolist(), of_pairs, *sides, strict=True)
         for number, (fate, source, *lines) in enumerate(rows, start=1):
-            if fate >= len(SPLITS):
+            if fate >= len(deciding.SPLITS):
                 cells = (str(number), source, names[fate], *(line[:-1].decode() for line in lines))
                 file.write(("\t".join(cell.replace("\t", " ") for cell in cells) + "\n").encode())
 
@@ -264,7 +254,7 @@ def _record(
 ) -> prepared.SourceRecord:
     counts = np.bincount(fates, minlength=len(names)).tolist()
     removed = {fate: count for fate, count in zip(names, counts, strict=True) if count}
-    kept = {split: removed.pop(split) for split in SPLITS.values() if split in removed}
+    kept = {split: removed.pop(split) for split in deciding.SPLITS.values() if split in removed}
     return prepared.SourceRecord(
         name=name, pairs=len(fates), bad=bad.count, first_bad=bad.why, removed=removed, kept=kept
     )

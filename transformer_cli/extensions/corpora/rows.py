@@ -16,14 +16,7 @@ from transformer_cli.base.errors import CorpusError
 from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.cli.translation import Row, RowFormat
 from transformer_cli.config.choices import DecodingErrors
-from transformer_cli.extensions.corpora.tables import (
-    TextColumn,
-    check_no_commas,
-    check_width,
-    get_text,
-    parse_object,
-    read_tsv,
-)
+from transformer_cli.extensions.corpora import tables
 from transformer_cli.extensions.corpora.units import InvalidTextError, one_line
 from transformer_cli.text.lines import bounded_lines, decode_lines
 
@@ -36,7 +29,7 @@ _MARKED = re.compile(f'"{_MARK}([^"]*)"')
 
 
 def read_rows(
-    where: TextColumn,
+    where: tables.TextColumn,
     file: BinaryIO,
     name: str,
     errors: DecodingErrors = "strict",
@@ -72,7 +65,7 @@ def _named(place: str) -> Iterator[None]:
 
 
 def _tsv_rows(key: int | str, file: BinaryIO, name: str, errors: DecodingErrors) -> Iterator[Row]:
-    table = read_tsv(file, name, [key], errors)
+    table = tables.read_tsv(file, name, [key], errors)
     (index,), header = table.indices, table.header
     if header is not None:
         _check_new("column", header, f"{name}:1")
@@ -82,12 +75,12 @@ def _tsv_rows(key: int | str, file: BinaryIO, name: str, errors: DecodingErrors)
         if isinstance(row, CorpusError):
             raise row
         place = f"{name}:{number}"
-        check_no_commas(row, name, number)
+        tables.check_no_commas(row, name, number)
         if row == [""] and index:
             raise CorpusError(f"{place}: is blank; remove the line, or fill in its columns")
         width = width or len(row)
         with _named(place):
-            check_width(row, index)
+            tables.check_width(row, index)
             if len(row) > width:
                 raise InvalidTextError(f"{len(row)} columns, but the first line has {width}")
             text = one_line(row[index], f"column {index + 1}")
@@ -139,8 +132,8 @@ def _json_rows(field: str, lines: Iterable[str], name: str, is_json: bool) -> It
         if not line or line.isspace():
             raise CorpusError(f"{place}: is blank; remove the line, or make it an object")
         with _named(place):
-            record = parse_object(line, _DECODER)
-            text = get_text(record, field)
+            record = tables.parse_object(line, _DECODER)
+            text = tables.get_text(record, field)
         holder = record  # the object with the text: the record, or one within it
         if field not in record:
             for key in field.split(".")[:-1]:
@@ -174,7 +167,7 @@ def _mark(number: _NumberLiteral) -> str:
 class TableFormat(RowFormat):
     """The format of tables, in which each row is translated as one line."""
 
-    def __init__(self, where: TextColumn) -> None:
+    def __init__(self, where: tables.TextColumn) -> None:
         self._where = where
 
     def read(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from types import NoneType
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 from transformer_cli.base.errors import CorpusError, UsageError
 from transformer_cli.base.locations import is_local, is_url, locate
@@ -21,16 +21,17 @@ from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.extensions.corpora.options import TableFormat, format_of
 from transformer_cli.extensions.corpora.units import (
     InvalidTextError,
-    Numbered,
     Unit,
     UnitReader,
     no_such,
-    numbered_lines,
     one_line,
 )
 from transformer_cli.inference.plain_text import ending_of
-from transformer_cli.text.lines import bounded_lines
+from transformer_cli.text.lines import bounded_lines, decode_line, without_byte_order_mark
 
+T = TypeVar("T")
+Numbered = Iterator[tuple[int, T | CorpusError]]
+"""Line or row numbers (from 1), each with its record, or an error if that cannot be read."""
 SEPARATED_BY_TABS = "columns are separated by tabs, so save it as TSV"
 _BATCH_ROWS = 16  # few, as a file of some kilobytes may repeat the same long text in all its rows
 _TEXT_TYPES = ("string", "large_string", "string_view")
@@ -69,6 +70,19 @@ def find_text(path: Path, column: str | None, field: str | None) -> TextColumn:
             option = "--src-column N|NAME" if table == "tsv" else "--src-field NAME"
             problem = f"{path}: is a table; name the column or field with its text by {option}"
     raise UsageError(problem)
+
+
+def numbered_lines(file: BinaryIO, name: str, errors: DecodingErrors = "strict") -> Numbered[str]:
+    """Yield a text file's decoded lines, numbered from 1; raise CorpusError if it is compressed."""
+    for number, raw in enumerate(bounded_lines(file, name), start=1):
+        if number == 1:
+            raw = without_byte_order_mark(raw, name)
+            if not raw:
+                return
+        try:
+            yield number, decode_line(raw, name, number, errors)
+        except CorpusError as error:
+            yield number, error
 
 
 # --- pairs of fields ------------------------------------------------------------------------------
@@ -152,7 +166,7 @@ def type_name(value: Any) -> str:
 
 def read_jsonl(file: BinaryIO, name: str) -> Numbered[dict[str, Any]]:
     """Yield a file's objects with their line numbers; skip blank lines."""
-    for number, line in numbered_lines(bounded_lines(file, name), name):
+    for number, line in numbered_lines(file, name):
         if isinstance(line, CorpusError):
             yield number, line
         elif line and not line.isspace():
@@ -282,7 +296,7 @@ def read_tsv(
     CorpusError if the header lacks a name or has it twice, or if a number is below 1; reading the
     rows also raises it if the file is damaged or a line is too long.
     """
-    lines = numbered_lines(bounded_lines(file, name), name, errors)
+    lines = numbered_lines(file, name, errors)
     header = None
     if any(isinstance(column, str) for column in columns):
         _, line = next(lines, (1, CorpusError(f"{name}: is empty, but needs a header line")))

@@ -6,13 +6,10 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
 from transformer_cli.base.errors import CorpusError, did_you_mean
-from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.config.languages import base_language, normalize_language
 from transformer_cli.data.corpus import PairSource, hash_files, mtime_key_of
-from transformer_cli.text.lines import decode_line, without_byte_order_mark
 
 MAX_SIDE_CHARACTERS = 1 << 20  # a longer source or target counts as damaged
 
@@ -24,9 +21,6 @@ _ASCII = bytes(range(128))
 _UTF_16 = ("utf-16", "utf-16-le", "utf-16-be")
 
 Unit = tuple[str, str] | CorpusError  # a pair, or the reason why it cannot be read
-T = TypeVar("T")
-Numbered = Iterator[tuple[int, T | CorpusError]]
-"""Line or row numbers (from 1), each with its record, or an error if that cannot be read."""
 
 
 @dataclass
@@ -160,18 +154,3 @@ def find_encoding(declared: str, utf16: bool = False) -> str | None:
     except (LookupError, ValueError):
         return None
     return name
-
-
-def numbered_lines(
-    raw_lines: Iterable[bytes], name: str, errors: DecodingErrors = "strict"
-) -> Numbered[str]:
-    """Yield a text file's decoded lines, numbered from 1; raise CorpusError if it is compressed."""
-    for number, raw in enumerate(raw_lines, start=1):
-        if number == 1:
-            raw = without_byte_order_mark(raw, name)
-            if not raw:
-                return
-        try:
-            yield number, decode_line(raw, name, number, errors)
-        except CorpusError as error:
-            yield number, error

@@ -12,7 +12,6 @@ from transformer_cli.config.choices import DeviceName
 from transformer_cli.config.decoding_schema import DecodingConfig
 from transformer_cli.config.schema import Config
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
-from transformer_cli.extensions.ctranslate2.engine import find_unsupported
 from transformer_cli.inference.loading import ComputeOptions
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.tokenizer import describe_codecs, find_codec
@@ -22,6 +21,15 @@ with lazy_imports():
 
 if TYPE_CHECKING:
     from transformer_cli.extensions.ctranslate2.engine import CTranslate2Translator
+
+_FOLLOWED = {
+    "beam_size": True,
+    "length_penalty": True,
+    "batch_tokens": True,
+    "no_repeat_ngram_size": False,  # in a beam, what is forbidden changes the scores of the rest
+    "max_length_ratio": True,
+}
+"""Maps supported search settings to whether they have exactly the same effect as in torch."""
 
 
 class CTranslate2:
@@ -92,6 +100,12 @@ def _is_as_good(run: RunDirectory, options: ComputeOptions) -> bool:
     except ImportError:  # some platforms have no CTranslate2, or cannot load it
         return False
     return True
+
+
+def find_unsupported(decoding: DecodingConfig, as_torch: bool = False) -> list[str]:
+    """Return changed settings that CTranslate2 lacks or, if ``as_torch``, treats unlike torch."""
+    followed = {name for name, is_same in _FOLLOWED.items() if is_same or not as_torch}
+    return [*decoding.model_dump(exclude=followed, exclude_defaults=True)]
 
 
 def _writes_same_text(config: Config, decoding: DecodingConfig) -> bool:

@@ -6,21 +6,20 @@ import re
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import groupby, islice, takewhile
+from itertools import groupby, islice
 from pathlib import Path
 from threading import Event, Lock
-from typing import Any, TypeVar
+from typing import Any
 
 from transformer_cli.base.errors import CheckpointError, UsageError, is_out_of_memory
 from transformer_cli.base.files import read_small
-from transformer_cli.base.packages import import_extra
+from transformer_cli.base.packages import import_extra, lazy_imports
 from transformer_cli.base.workers import count_cores
 from transformer_cli.config.choices import MOST_THREADS, SearchPrecisionName
-from transformer_cli.config.decoding_schema import DecodingConfig
 from transformer_cli.config.schema import ModelConfig
+from transformer_cli.extensions.ctranslate2.choosing import find_unsupported
 from transformer_cli.inference.engine import (
     Hypothesis,
     SearchOptions,
@@ -32,7 +31,8 @@ from transformer_cli.inference.translator import NOBODY, TextTranslator, Watcher
 from transformer_cli.text.protocol import EOS_ID, UNK_ID, Tokenizers
 from transformer_cli.text.tokenizer import MAX_TOKENIZER_BYTES
 
-Result = TypeVar("Result")
+with lazy_imports():
+    from transformer_cli.extensions.ctranslate2 import running_ahead
 
 SINUSOIDS = 2_100
 """The number of positions in exported models that do not learn them. It is enough for the longest
@@ -45,14 +45,6 @@ _AHEAD = 2
 # not change scores. But with 0, CTranslate2 ends a beam as soon as the best hypothesis ends; our
 # search continues until as many hypotheses have ended as the beam holds.
 _NO_PENALTY = 1e-30
-_FOLLOWED = {
-    "beam_size": True,
-    "length_penalty": True,
-    "batch_tokens": True,
-    "no_repeat_ngram_size": False,  # in a beam, what is forbidden changes the scores of the rest
-    "max_length_ratio": True,
-}
-"""Maps supported search settings to whether they have exactly the same effect as in torch."""
 
 
 @dataclass(frozen=True)
@@ -255,49 +247,7 @@ class CTranslate2Translator(TextTranslator[CTranslate2Engine]):
                 number += len(lines)
                 yield partial(self.translate_encoded, encoded, n_best, watching)
 
-        return run_ahead(encode(), stopped.set)
-
-
-def run_ahead(jobs: Iterator[Callable[[], Result]], stop: Callable[[], object]) -> Iterator[Result]:
-    """Call the functions ``jobs``, two at a time in threads, and yield their results in order.
-
-    So no core is idle when a call ends. Finished work is not lost: if ``jobs`` itself fails, the
-    error is raised after the results of earlier calls, and a signal is raised after those of
-    finished calls. ``stop`` makes running calls end soon.
-    """
-    running: deque[Future[Result]] = deque()
-    failure = None
-    has_all = True  # whether all results taken from ``running`` were yielded
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        try:
-            while running or failure is None:
-                if failure is None:
-                    try:
-                        running.append(pool.submit(next(jobs)))
-                    except Exception as error:
-                        failure = error
-                if running and (len(running) == 2 or failure is not None):
-                    result = running[0].result()
-                    has_all = False
-                    running.popleft()
-                    yield result
-                    has_all = True
-        except (KeyboardInterrupt, SystemExit):  # SIGINT, SIGTERM
-            # Collect these before stopping the others. Results after a gap would be misaligned.
-            finished = list(takewhile(Future.done, running)) if has_all else []
-            stop()
-            yield from (future.result() for future in finished)
-            raise
-        finally:
-            stop()
-    if not isinstance(failure, StopIteration):
-        raise failure
-
-
-def find_unsupported(decoding: DecodingConfig, as_torch: bool = False) -> list[str]:
-    """Return changed settings that CTranslate2 lacks or, if ``as_torch``, treats unlike torch."""
-    followed = {name for name, is_same in _FOLLOWED.items() if is_same or not as_torch}
-    return [*decoding.model_dump(exclude=followed, exclude_defaults=True)]
+        return running_ahead.run_ahead(encode(), stopped.set)
 
 
 def _cut_batches(

@@ -1,6 +1,3 @@
-"""The features that this extension adds, as plain data."""
-
-api = 1
 provides = {
     "engine": {
         "ctranslate2": {"load": "choosing:ENGINE", "mark": "model.bin", "reader": "CTranslate2"}

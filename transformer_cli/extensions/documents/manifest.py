@@ -1,8 +1,5 @@
-"""The features that this extension adds, as plain data."""
-
 from typing import Any
 
-api = 1
 needs = ("alignments", "constraints", "corpora", "report", "revision", "verbatim")
 # Each format has a class, and filename extensions.
 _FORMATS: dict[str, dict[str, Any]] = {

@@ -6,18 +6,7 @@ from functools import partial
 
 from transformer_cli.base.errors import InputError
 from transformer_cli.config.languages import base_language
-from transformer_cli.extensions.corpora.po import (
-    ESCAPES,
-    PluralForms,
-    PoEntry,
-    is_header,
-    language_code,
-    read_encoding,
-    read_entries,
-    read_flags,
-    read_header,
-    read_plural_forms,
-)
+from transformer_cli.extensions.corpora import po as catalogs
 from transformer_cli.extensions.documents.document import (
     Document,
     Edit,
@@ -29,7 +18,7 @@ from transformer_cli.extensions.documents.document import (
 )
 
 _ESCAPED = str.maketrans(
-    {"\\": "\\\\", '"': '\\"'} | {sign: f"\\{name}" for name, sign in ESCAPES.items()}
+    {"\\": "\\\\", '"': '\\"'} | {sign: f"\\{name}" for name, sign in catalogs.ESCAPES.items()}
 )
 _WIDTH = 77  # of a line of text without quotes, as gettext wraps it
 # Directives without a number or name belong to the arguments in order. Unlike a line's
@@ -47,19 +36,19 @@ class PoDocument(Document):
 
     def __init__(self, source: Source) -> None:
         header = b"".join((b"\n" + source.data).split(b"\nmsgid ", 2)[:2])
-        super().__init__(source, read_encoding(header, source.name))
-        self._plural: PluralForms | None = None
-        self._header: PoEntry | None = None
+        super().__init__(source, catalogs.read_encoding(header, source.name))
+        self._plural: catalogs.PluralForms | None = None
+        self._header: catalogs.PoEntry | None = None
         self._parts: list[Part] = []
 
         def refuse(line: int, problem: str) -> InputError:
             return self.error(line + 1, problem)
 
-        for entry in read_entries(self.lines, self.encoding, refuse):
+        for entry in catalogs.read_entries(self.lines, self.encoding, refuse):
             forms = [f"msgstr[{n}]" for n in range(len(entry.forms))]
             if entry.forms != (forms if "msgid_plural" in entry.texts else ["msgstr"]):
                 raise self.error(entry.line + 1, "an entry lacks its msgstr, or is out of order")
-            if is_header(entry.texts):
+            if catalogs.is_header(entry.texts):
                 self._header = self._header or entry
                 self._read_header(entry.texts.get("msgstr", ""))
                 continue
@@ -75,15 +64,15 @@ class PoDocument(Document):
     # --- reading ----------------------------------------------------------------------------------
 
     def _read_header(self, text: str) -> None:
-        header, target = read_header(text), self.languages[1]
-        if language_code(header.get("language", "")) not in ("", base_language(target)):
+        header, target = catalogs.read_header(text), self.languages[1]
+        if catalogs.language_code(header.get("language", "")) not in ("", base_language(target)):
             raise InputError(
                 f"{self.name}: the header says 'Language: {header['language'][:40]}', but the run "
                 f"translates into '{target}'"
             )
-        self._plural = read_plural_forms(header.get("plural-forms", ""))
+        self._plural = catalogs.read_plural_forms(header.get("plural-forms", ""))
 
-    def _add(self, entry: PoEntry) -> range:
+    def _add(self, entry: catalogs.PoEntry) -> range:
         if len(entry.sources) > 1 and self._plural is None:
             self.leave(entry.line + 1, "the header has no Plural-Forms")
             return range(0)
@@ -114,7 +103,7 @@ class PoDocument(Document):
     def _edit(self, lines: range, text: str) -> Edit:
         return Edit(self.starts[lines.start], self.starts[lines.stop], text)
 
-    def _fill(self, entry: PoEntry, fillings: Sequence[Filling]) -> list[Edit]:
+    def _fill(self, entry: catalogs.PoEntry, fillings: Sequence[Filling]) -> list[Edit]:
         """Return the edits that insert an entry's translations."""
         new_line, last = self.new_line, self.lines[entry.translation[-1]]
         written = new_line.join(self._written(entry, fillings)) + last[len(last.rstrip("\r\n")) :]
@@ -142,12 +131,12 @@ class PoDocument(Document):
         elif entry.is_fuzzy and not is_fuzzy:
             for line in entry.flags:
                 comment = self.lines[line].strip()
-                flags = ", ".join(flag for flag in read_flags(comment) if flag != "fuzzy")
+                flags = ", ".join(flag for flag in catalogs.read_flags(comment) if flag != "fuzzy")
                 flags = f"{comment[:2]} {flags}{new_line}" if flags else ""
                 edits.append(self._edit(range(line, line + 1), flags))
         return edits
 
-    def _written(self, entry: PoEntry, fillings: Sequence[Filling]) -> Iterator[str]:
+    def _written(self, entry: catalogs.PoEntry, fillings: Sequence[Filling]) -> Iterator[str]:
         texts = []
         for source, filling in zip(entry.sources, fillings, strict=True):
             start = "\n" if source.startswith("\n") else ""
@@ -161,7 +150,7 @@ class PoDocument(Document):
             is_many = form != self._plural.one or not self._uses_singular(entry)
             yield from _wrap(f"msgstr[{form}]", texts[is_many])
 
-    def _uses_singular(self, entry: PoEntry) -> bool:
+    def _uses_singular(self, entry: catalogs.PoEntry) -> bool:
         """Return whether one of the plural forms is translated from the singular message."""
         if self._plural is None or len(entry.sources) == 1:
             return False
@@ -170,7 +159,7 @@ class PoDocument(Document):
         directives = [sorted(_DIRECTIVE.findall(source)) for source in entry.sources]
         return one != many and (not one_has_others or directives[0] == directives[1])
 
-    def _form_may_not_fit(self, entry: PoEntry) -> bool:
+    def _form_may_not_fit(self, entry: catalogs.PoEntry) -> bool:
         """Return whether `msgfmt -c` might refuse the singular, comparing it with the plural.
 
         The singular may lack only the last argument of the plural, usually the number.
@@ -185,7 +174,9 @@ class PoDocument(Document):
 
         one, many = (sorted(_DIRECTIVE.findall(source), key=number) for source in entry.sources)
         lacking = [directive for directive in many[len(one) :] if directive != "}"]
-        flags = {flag for line in entry.flags for flag in read_flags(self.lines[line].strip())}
+        flags = {
+            flag for line in entry.flags for flag in catalogs.read_flags(self.lines[line].strip())
+        }
         is_counted = flags & _COUNTED_FORMATS and not all(each.startswith("%(") for each in many)
         return one != many[: len(one)] or len(lacking) > (0 if is_counted else 1)
 

@@ -21,8 +21,7 @@ from transformer_cli.evaluation.best_checkpoint import read_validated_by
 from transformer_cli.evaluation.scores import USUAL, Metrics, measure
 from transformer_cli.extensions.corpora.settings import CorpusData, SourceConfig, added_sources
 from transformer_cli.extensions.exchange.hub_model import CARD
-from transformer_cli.extensions.exchange.imported import find_import_source
-from transformer_cli.extensions.exchange.settings import ImportedData
+from transformer_cli.extensions.exchange.imported import ImportedData, find_import_source
 from transformer_cli.model.transformer import count_parameters
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.metrics_log import read_records

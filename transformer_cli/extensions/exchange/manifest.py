@@ -1,16 +1,13 @@
-"""The features that this extension adds, as plain data; formats.py explains export formats."""
-
-api = 1
 needs = ("corpora", "ctranslate2", "tokenizers")
 provides = {
-    "corpus": {"imported": {"settings": "settings:ImportedData", "load": "imported:ImportedKind"}},
+    "corpus": {"imported": {"settings": "imported:ImportedData", "load": "imported:ImportedKind"}},
     "run file": {"import.json": {"inherited": True}},
     "command": {
         "export": {"load": "command:export"},
         "import": {"load": "command:import_"},
     },
     "exported model": {"hub": {"mark": "config.json", "load": "hub_model:HubModel"}},
-    "export format": {
+    "export format": {  # formats.py explains the keys
         "ctranslate2": {
             "load": "to_ctranslate2:write_ctranslate2",
             "reader": "CTranslate2",
@@ -35,8 +32,8 @@ provides = {
     },
     "tokenizer": {
         "marian": {
-            "settings": "settings:MarianConfig",
-            "load": "marian:Manifest",
+            "settings": "imported:MarianConfig",
+            "load": "marian:MarianManifest",
             "model": "sentencepiece",
         }
     },

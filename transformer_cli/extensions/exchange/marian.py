@@ -13,7 +13,7 @@ from typing import Literal, NoReturn
 from transformer_cli.base.errors import ConfigError
 from transformer_cli.base.files import sha256
 from transformer_cli.base.text_files import write_text
-from transformer_cli.extensions.exchange.settings import MarianConfig
+from transformer_cli.extensions.exchange.imported import MarianConfig
 from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID
 from transformer_cli.text.sentencepiece import SentencePieceTokenizer
 from transformer_cli.text.tokenizer import Side, TokenizerManifest, TrainingText
@@ -53,7 +53,7 @@ class MarianTokenizer(SentencePieceTokenizer):
         return str(self._processor.decode_pieces(shown)).replace("▁", " ").strip()
 
 
-class Manifest(TokenizerManifest):
+class MarianManifest(TokenizerManifest):
     """A run's manifest of its tokenizers: Marian's SentencePiece models and vocabulary files.
 
     Line n of a vocabulary file, counted from 0, is the subword with id n in the run.
@@ -90,7 +90,7 @@ def write_tokenizers(
 
     ``source_sha256`` is recorded instead of the training text's SHA-256, which is unknown.
     """
-    manifest = Manifest.write(models.items(), directory, False, source_sha256)
+    manifest = MarianManifest.write(models.items(), directory, False, source_sha256)
     for side, vocabulary in vocabularies.items():
         path = directory / vocabulary_name(side)
         write_text(path, vocabulary.dump())

@@ -13,9 +13,8 @@ from transformer_cli.base.writing import remove_leftovers, whole_directory
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.extensions.exchange.form import TOKENIZER_CONFIG, ModelFiles, ModelForm
-from transformer_cli.extensions.exchange.imported import IMPORT
+from transformer_cli.extensions.exchange.imported import IMPORT, ImportedData, MarianConfig
 from transformer_cli.extensions.exchange.marian import write_tokenizers
-from transformer_cli.extensions.exchange.settings import ImportedData, MarianConfig
 from transformer_cli.extensions.exchange.weights import (
     find_tying,
     from_transformers,

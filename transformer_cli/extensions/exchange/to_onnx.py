@@ -16,17 +16,8 @@ from transformer_cli.base.files import sha256
 from transformer_cli.base.packages import __version__
 from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.extensions.exchange.formats import write_json, write_tokenizer
+from transformer_cli.model import transformer
 from transformer_cli.model.linear import FusedLinear, fused_linears
-from transformer_cli.model.transformer import (
-    DecoderState,
-    Embedding,
-    LayerCache,
-    LearnedPositions,
-    MultiHeadAttention,
-    SinusoidalPositions,
-    Transformer,
-    sinusoids,
-)
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel
 from transformer_cli.text.protocol import BOS_ID, EOS_ID, PAD_ID, UNK_ID
@@ -62,7 +53,7 @@ def write_onnx(run: RunDirectory, trained: TrainedModel, directory: Path) -> Non
     write_json(directory / DESCRIPTION, {**_description(trained, model), "graphs": graphs})
 
 
-def _signatures(model: Transformer) -> dict[str, tuple[Tensors, Tensors]]:
+def _signatures(model: transformer.Transformer) -> dict[str, tuple[Tensors, Tensors]]:
     """Return (inputs, outputs) for each graph, keyed by its filename."""
     attention = model.decoder_layers()[0].self_attention
     heads = attention.num_heads
@@ -108,7 +99,7 @@ def _write_graph(
 
 
 class _Encoder(nn.Module):
-    def __init__(self, model: Transformer) -> None:
+    def __init__(self, model: transformer.Transformer) -> None:
         super().__init__()
         self.model = model
 
@@ -120,25 +111,25 @@ class _Encoder(nn.Module):
 
 
 class _DecoderStep(nn.Module):
-    def __init__(self, model: Transformer) -> None:
+    def __init__(self, model: transformer.Transformer) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, tokens: Tensor, src_mask: Tensor, *kept: Tensor) -> tuple[Tensor, ...]:
         layers = len(self.model.decoder)
         memory, past = kept[: 2 * layers], [kv[:, :, :, None] for kv in kept[2 * layers :]]
-        caches: list[LayerCache] = [
+        caches: list[transformer.LayerCache] = [
             _GivenCache(memory[at], memory[at + 1], past[at], past[at + 1])
             for at in range(0, 2 * layers, 2)
         ]
-        state = DecoderState(src_mask, caches, beam_size=1, position=past[0].size(2))
+        state = transformer.DecoderState(src_mask, caches, beam_size=1, position=past[0].size(2))
         # Without the axis of hypotheses, the output layer uses its weights without a transpose, so
         # a tied model writes them only once.
         logits = self.model.logits(self.model.step(tokens, state)[:, 0])
         return logits, *(kv[:, :, :, 0] for cache in caches for kv in (cache.keys, cache.values))
 
 
-class _GivenCache(LayerCache):
+class _GivenCache(transformer.LayerCache):
     """A decoder layer's cache that appends by concatenation, instead of writing in place."""
 
     def write(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
@@ -148,7 +139,7 @@ class _GivenCache(LayerCache):
         return self.keys[:, :, :, 0], self.values[:, :, :, 0]
 
 
-class _Attention(MultiHeadAttention):
+class _Attention(transformer.MultiHeadAttention):
     """Attention that always uses torch's fused function, whatever is faster on this machine."""
 
     def _use_unfused(self, queries: Tensor) -> bool:
@@ -163,11 +154,11 @@ class _TorchLinear(FusedLinear):
         return y.relu() if relu else y
 
 
-def _traceable(model: Transformer) -> Transformer:
+def _traceable(model: transformer.Transformer) -> transformer.Transformer:
     """Return an equivalent model whose trace depends neither on input sizes nor on this machine."""
     model = copy.deepcopy(model).float().eval()
     for module in model.modules():
-        if isinstance(module, MultiHeadAttention):
+        if isinstance(module, transformer.MultiHeadAttention):
             module.__class__ = _Attention
     for linear in fused_linears(model):
         linear.__class__ = _TorchLinear
@@ -176,15 +167,15 @@ def _traceable(model: Transformer) -> Transformer:
     return model
 
 
-def _fix_positions(embedding: Embedding, length: int) -> None:
+def _fix_positions(embedding: transformer.Embedding, length: int) -> None:
     """Give the embedding a table of ``length`` positions, unless it has learned a fixed number."""
-    if isinstance(embedding.positions, SinusoidalPositions):
-        table = sinusoids(length, embedding.positions.d_model)
-        embedding.positions = LearnedPositions(*table.shape)
+    if isinstance(embedding.positions, transformer.SinusoidalPositions):
+        table = transformer.sinusoids(length, embedding.positions.d_model)
+        embedding.positions = transformer.LearnedPositions(*table.shape)
         embedding.positions.table = nn.Parameter(table)
 
 
-def _description(trained: TrainedModel, model: Transformer) -> dict[str, Any]:
+def _description(trained: TrainedModel, model: transformer.Transformer) -> dict[str, Any]:
     """Return the content of onnx.json: what a program needs besides graphs and tokenizers."""
     decoding, data, tokenizers = trained.config.decoding, trained.config.data, trained.tokenizers
     reserved = {"src": tokenizers.src.reserved_ids, "tgt": tokenizers.tgt.reserved_ids}

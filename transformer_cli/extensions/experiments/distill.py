@@ -3,7 +3,7 @@
 import json
 import os.path
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -206,19 +206,47 @@ class DistillPlan:
             lambda: [self.directory.student_config, weights_record(run)],
             command=self._train_command(self.directory.student_config, run),
             needs=needs,
-            prepare=partial(
-                compose_student,
-                config,
-                base=self.distillation.student_file,
-                output=self.directory.student_config,
-                text_path=self.directory.text,
-                synthetic=self._synthetic(),
-                keep_reference=keep_reference,
-            ),
+            prepare=self.compose_student,
             discard=partial(rename_run, run),
             config=config,
             run=run,
         )
+
+    def compose_student(self) -> None:
+        """Write the student's config, which adds all training text to the user's config."""
+        config, output = self.distillation.student, self.directory.student_config
+        keeps_reference, synthetic = self.distillation.settings.keep_reference, self._synthetic()
+
+        def text_pair(split: str) -> FilePair:
+            src, tgt = (self.directory.text(split, side) for side in SIDES)
+            return FilePair(src=src, tgt=tgt)
+
+        def test_pair(split: str) -> FilePair:
+            if isinstance(config.data, CorpusData):  # see ``text_splits``
+                return text_pair(split)
+            source = open_text(config, split)
+            assert isinstance(source, ParallelFiles)
+            return FilePair(src=source.src, tgt=source.tgt)
+
+        if keeps_reference and may_have_more(config.data):
+            data: dict[str, object] = {"more": [*find_more(config.data), *synthetic]}
+        else:
+            reference = [text_pair("train")] if keeps_reference else []
+            train, *more = [*reference, *synthetic]
+            kind = open_kind(config.data)
+            tests = (name for name in kind.split_names()[2:] if kind.is_here(name, None))
+            data = {
+                "kind": "files",
+                "src_lang": config.data.src_lang,
+                "tgt_lang": config.data.tgt_lang,
+                "train": _instead(train),
+                "val": _instead(text_pair("val")),
+                "test": {name: _instead(test_pair(name)) for name in tests},
+                "more": more,
+            }
+        base = os.path.relpath(self.distillation.student_file.resolve(), output.parent.resolve())
+        settings = {"base": Path(base).as_posix(), "data": data}
+        write_text(output, compose_config("distill", output, settings, Path.cwd()))
 
     def models(self) -> dict[str, list[RunDirectory]]:
         """Return the runs of each model to score, keyed by name: teachers, ensemble and student."""
@@ -283,50 +311,6 @@ def write_texts(config: Config, paths: Mapping[tuple[str, str], Path]) -> None:
             with open_writer(ParallelFiles(src, tgt)) as write:
                 for pair in open_text(config, split, corpus).pairs():
                     write(*pair)
-
-
-def compose_student(
-    config: Config,
-    base: Path,
-    output: Path,
-    text_path: Callable[[str, str], Path],
-    synthetic: Sequence[FilePair],
-    keep_reference: bool,
-) -> None:
-    """Write the config ``output``, which adds all training text to ``base``, the user's config.
-
-    ``text_path`` maps a split and side to a path; models wrote one side of each ``synthetic`` pair.
-    """
-
-    def text_pair(split: str) -> FilePair:
-        return FilePair(src=text_path(split, "src"), tgt=text_path(split, "tgt"))
-
-    def test_pair(split: str) -> FilePair:
-        if isinstance(config.data, CorpusData):  # see ``text_splits``
-            return text_pair(split)
-        source = open_text(config, split)
-        assert isinstance(source, ParallelFiles)
-        return FilePair(src=source.src, tgt=source.tgt)
-
-    if keep_reference and may_have_more(config.data):
-        data: dict[str, object] = {"more": [*find_more(config.data), *synthetic]}
-    else:
-        reference = [text_pair("train")] if keep_reference else []
-        train, *more = [*reference, *synthetic]
-        kind = open_kind(config.data)
-        tests = (name for name in kind.split_names()[2:] if kind.is_here(name, None))
-        data = {
-            "kind": "files",
-            "src_lang": config.data.src_lang,
-            "tgt_lang": config.data.tgt_lang,
-            "train": _instead(train),
-            "val": _instead(text_pair("val")),
-            "test": {name: _instead(test_pair(name)) for name in tests},
-            "more": more,
-        }
-    base_path = Path(os.path.relpath(base.resolve(), output.parent.resolve())).as_posix()
-    settings = {"base": base_path, "data": data}
-    write_text(output, compose_config("distill", output, settings, Path.cwd()))
 
 
 def _instead(pair: FilePair) -> dict[str, object]:

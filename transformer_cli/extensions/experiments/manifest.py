@@ -1,6 +1,3 @@
-"""The features that this extension adds, as plain data."""
-
-api = 1
 needs = ("checks", "corpora", "report")
 provides: dict[str, dict[str, dict[str, object]]] = {
     "training settings": {"init_share": {"load": "settings:InitShareSettings"}},

@@ -75,7 +75,7 @@ Pairs = list[tuple[str, str]]
 
 
 @dataclass(frozen=True)
-class Corrections:
+class CorrectedPairs:
     """Pairs of a source and its translation, from files that the user gave.
 
     Attributes:
@@ -110,7 +110,7 @@ class Growth:
 
     old: RunDirectory
     new: RunDirectory
-    corrections: Corrections
+    corrections: CorrectedPairs
 
     @classmethod
     def plan(cls, old: RunDirectory, new: RunDirectory, files: list[Path]) -> "Growth":
@@ -275,7 +275,7 @@ def next_run(old: Path) -> Path:
 # --- corrections ----------------------------------------------------------------------------------
 
 
-def read_corrections(files: Sequence[Path], data: DataSection) -> Corrections:
+def read_corrections(files: Sequence[Path], data: DataSection) -> CorrectedPairs:
     """Read all pairs in TMX, PO and TSV files, and leave out faulty ones.
 
     Raises:
@@ -294,7 +294,7 @@ def read_corrections(files: Sequence[Path], data: DataSection) -> Corrections:
             faults.setdefault(fault, []).append(src)
         else:
             kept[src] = tgt
-    corrections = Corrections(kept, faults, len(pairs))
+    corrections = CorrectedPairs(kept, faults, len(pairs))
     if not kept:
         said = "; ".join(corrections.describe_faults()) or "the files have no pairs"
         raise UsageError(f"--add: no corrections to learn from: {said}")

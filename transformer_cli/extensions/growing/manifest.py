@@ -1,6 +1,3 @@
-"""The features that this extension adds, as plain data."""
-
-api = 1
 needs = ("checks", "corpora", "experiments", "revision")
 provides: dict[str, dict[str, dict[str, object]]] = {
     "train options": {"growing": {"load": "train_options:GrowingOptions"}},

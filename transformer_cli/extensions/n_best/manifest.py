@@ -1,4 +1,1 @@
-"""The features that this extension adds, as plain data."""
-
-api = 1
 provides = {"translate options": {"n_best": {"load": "options:ScoreOptions"}}}

@@ -9,13 +9,11 @@ from transformer_cli.base.ranks import Ranks
 from transformer_cli.config.schema import Config, TrainingConfig
 from transformer_cli.model.transformer import build_shapes, count_parameters
 from transformer_cli.text.protocol import PAD_ID, SPECIALS
-from transformer_cli.training.optimizer import last_step
 from transformer_cli.training.session import Observer
 from transformer_cli.training.summary import PlannedTraining, Row
-from transformer_cli.training.trainer import Trainer
 
 with lazy_imports():
-    from transformer_cli.extensions.observers import forecast, memory, time_limit
+    from transformer_cli.extensions.observers import forecast, memory, rate_jump, time_limit
 
 _WORTHWHILE = 100
 """With fewer batches left than this, a forecast takes about as long as training itself."""
@@ -53,7 +51,7 @@ class Preview(Observer):
         """
         trainer, config, previous = planned.trainer, planned.request.config, planned.previous
         if previous is not None and previous.training != config.training:
-            yield from _jump_rows(trainer, previous, config)
+            yield from rate_jump.jump_rows(trainer, previous, config)
         if self._limit:
             yield "time limit", self._limit.describe(trainer)
         batches_left = (trainer.total_steps - trainer.step) * config.training.accumulate
@@ -61,34 +59,3 @@ class Preview(Observer):
         if not is_complete and batches_left >= (1 if planned.request.is_dry else _WORTHWHILE):
             known = self._limit.expect(trainer) if self._limit else None
             yield from forecast.forecast_rows(planned, known)
-
-
-def _jump_rows(trainer: Trainer, old: Config, new: Config) -> Iterator[Row]:
-    """Yield a warning for the summary if the learning rate jumps after the trainer's step."""
-    step, steps_per_epoch = trainer.step, trainer.steps_per_epoch
-    jump = rate_jump(old.training, new.training, new.model.d_model, step, steps_per_epoch)
-    if jump is not None:
-        before, after = jump
-        end = last_step(new.training, steps_per_epoch)
-        yield (
-            "warning",
-            f"the learning rate jumps from {before:.3g} at step {step:,} to {after:.3g} at step "
-            f"{step + 1:,} because the {new.training.schedule.kind} schedule now ends at step "
-            f"{end:,}; to start another run from these weights with its own schedule, set 'init: "
-            "RUN' in its config",
-        )
-
-
-def rate_jump(
-    old: TrainingConfig, new: TrainingConfig, d_model: int, step: int, steps_per_epoch: int
-) -> tuple[float, float] | None:
-    """Return the learning rates at ``step`` and after it, if a changed last step makes them jump.
-
-    Training has reached ``step`` with the ``old`` settings; ``new`` has the same schedule.
-    """
-    old_end, new_end = last_step(old, steps_per_epoch), last_step(new, steps_per_epoch)
-    if not 0 < step < new_end:
-        return None
-    planned = new.schedule.rate(step + 1, old_end, d_model)
-    now = new.schedule.rate(step + 1, new_end, d_model)
-    return None if planned == now else (old.schedule.rate(step, old_end, d_model), now)

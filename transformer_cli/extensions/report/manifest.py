@@ -1,6 +1,3 @@
-"""The features that this extension adds, as plain data."""
-
-api = 1
 needs = ("verbatim",)
 provides = {
     "run file": {"report.html": {"unlocked": True}},

@@ -1,6 +1,3 @@
-"""The features that this extension adds, as plain data."""
-
-api = 1
 provides = {
     "address": {
         "online": {"load": "addresses:check_address", "hide": "addresses:hide_credentials"}

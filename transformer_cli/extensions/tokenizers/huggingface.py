@@ -186,7 +186,7 @@ class _Spelling:
         return None
 
 
-class Manifest(FilesManifest):
+class HuggingFaceManifest(FilesManifest):
     """A run's manifest of Hugging Face tokenizer.json files that were made elsewhere and copied."""
 
     kind: Literal["huggingface"] = "huggingface"

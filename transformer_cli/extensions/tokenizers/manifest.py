@@ -1,13 +1,13 @@
-"""The features that this extension adds, as plain data."""
-
-api = 1
 provides = {
     "tokenizer": {
         "sentencepiece_file": {
             "settings": "settings:SentencePieceFileConfig",
-            "load": "sentencepiece_file:Manifest",
+            "load": "sentencepiece_file:SentencePieceFileManifest",
             "model": "sentencepiece",
         },
-        "huggingface": {"settings": "settings:HuggingFaceConfig", "load": "huggingface:Manifest"},
+        "huggingface": {
+            "settings": "settings:HuggingFaceConfig",
+            "load": "huggingface:HuggingFaceManifest",
+        },
     }
 }

@@ -36,7 +36,7 @@ class SentencePieceFileTokenizer(SentencePieceTokenizer):
         return SPECIALS[number] if model_id is None else str(self._processor.id_to_piece(model_id))
 
 
-class Manifest(FilesManifest):
+class SentencePieceFileManifest(FilesManifest):
     """A run's manifest of SentencePiece models that were made elsewhere and copied."""
 
     kind: Literal["sentencepiece_file"] = "sentencepiece_file"

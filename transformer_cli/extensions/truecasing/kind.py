@@ -40,7 +40,7 @@ class TruecaseKind:
         pass  # without a record, lines are translated as they are
 
     def learn(self, record: dict[str, Any], src: Lines, tgt: Lines) -> dict[str, Any]:
-        from transformer_cli.extensions.truecasing.casing import learn_casing
+        from transformer_cli.extensions.truecasing.learning import learn_casing
 
         return {**record, **learn_casing(src, record["src_lang"])}
 

@@ -1,6 +1,3 @@
-"""The features that this extension adds, as plain data."""
-
-api = 1
 SIGNS = r"[%<{&@]|://|www\."
 """A regular expression with at least one match in each verbatim part, such as '%s' or a URL."""
 

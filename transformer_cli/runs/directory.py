@@ -31,7 +31,7 @@ from transformer_cli.runs.checkpoint import Checkpoint, list_checkpoints
 CONFIG, MARK, LOCK, CHECKPOINTS = "config.yaml", "run.json", ".lock", "checkpoints"
 
 # Files that extensions write, keyed by name. Their facts may be "configuration" (training only
-# reads the file), "unlocked" and "inherited".
+# reads the file), "unlocked", "inherited" and "stays" (grown runs have no copy of it).
 _ADDED = {name: entry.facts for name, entry in registry.entries("run file").items()}
 # Data that can be made again: directories, and patterns of file names. Nothing else is deleted.
 _DATA = {

@@ -286,6 +286,15 @@ def test_files_that_need_a_login_are_read_by_another_path(hub: Web) -> None:
     assert "needs a login" in message
 
 
+@pytest.mark.parametrize("given", [{"size": 3}, {"sha256": None}, {"sha256": "ZZ"}, "x"])
+def test_a_large_file_without_a_checksum_is_refused(hub: Web, given: object) -> None:
+    tree = json.loads(hub.bodies[CONVERTED])
+    tree["siblings"][1]["lfs"] = given
+    hub.bodies[CONVERTED] = json.dumps(tree).encode()
+    assert "cannot understand the Hub's answer" in failure({"hf": "me/news", "config": "de-en"})
+    assert not any("resolve" in each for each in hub.requests)
+
+
 def test_an_answer_of_another_kind_can_be_got_rid_of(hub: Web) -> None:
     good = hub.bodies[CONVERTED]
     hub.bodies[CONVERTED] = b"<html>Log in to this hotel's network</html>"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated
 from urllib.parse import quote, urlsplit
 
-from pydantic import AliasPath, BaseModel, BeforeValidator, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
 from transformer_cli.base.errors import CorpusError
 from transformer_cli.base.files import read_small
@@ -126,12 +126,18 @@ def find_release(name: str, src_lang: str, tgt_lang: str) -> Release:
 # --- the Hugging Face Hub -------------------------------------------------------------------------
 
 
+class _Sum(BaseModel):
+    sha256: str = Field(pattern="^[0-9a-f]{64}$")
+
+
 class _File(BaseModel):
     rfilename: str
     size: int | None = None
-    sha256: str | None = Field(
-        None, validation_alias=AliasPath("lfs", "sha256"), pattern="^[0-9a-f]{64}$"
-    )
+    lfs: _Sum | None = None  # of large files
+
+    @property
+    def sha256(self) -> str | None:
+        return self.lfs.sha256 if self.lfs else None
 
 
 class _DataSet(BaseModel):

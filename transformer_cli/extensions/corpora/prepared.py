@@ -127,8 +127,8 @@ class SourcesKind(CorpusKind[CorpusData]):
     keeps_text = True
 
     def split_names(self) -> list[str]:
-        data = self.data
-        return ["train", "val", *(["test"] if data.split and data.split.test else []), *data.test]
+        drawn = ["test"] if self.data.split and self.data.split.test else []
+        return ["train", "val", *drawn, *self.data.test]
 
     def open_split(self, split: str, place: Path | None) -> ParallelFiles | ParallelText:
         if (source := self.data.given_splits.get(split)) is not None:

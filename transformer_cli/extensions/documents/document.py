@@ -196,7 +196,8 @@ class Source:
         is not supported, or the bytes are invalid.
         """
         named, advice = "utf-8", "convert it with iconv -f NAME -t UTF-8"
-        if declared is not None:
+        marked = next((name for mark, name in _MARKS.items() if self.data.startswith(mark)), None)
+        if declared is not None and not marked:  # a byte order mark counts more, as in browsers
             named = find_encoding(declared) or ""
             advice = "correct the declared encoding, or convert the file to UTF-8"
             if not named:
@@ -204,8 +205,7 @@ class Source:
                     f"{self.name}: declares the encoding '{declared[:40]}', which is not "
                     "supported; convert the file to UTF-8"
                 )
-        by_mark = (name for mark, name in _MARKS.items() if self.data.startswith(mark))
-        encoding = next(by_mark, named)
+        encoding = marked or named
         try:
             text = self.data.decode(encoding)
             if text.encode(encoding) == self.data:

@@ -307,12 +307,12 @@ def find_faults(pairs: rules.Pairs, data: DataSection) -> list[str]:
     filters = rules.build_filters(_RULES, settings)
     with suppress(MissingExtraError):
         filters += rules.build_filters(["language"], settings)[1:]  # the first one is ``blank``
-    fitting = [each for each in filters if isinstance(each, rules.PairFilter)]
     # A wrong translation by a person looks like a wrong one by a model.
     finder = DoubtFinder(data.tgt_lang, may_copy=are_close(data.src_lang, data.tgt_lang))
 
     def find(src: str, tgt: str) -> str:
-        for rule in fitting:
+        for rule in filters:
+            assert isinstance(rule, rules.PairFilter)
             if rule.rejects(src, tgt):
                 return rule.summary
         doubt = finder.find(src, tgt)

@@ -28,8 +28,8 @@ class NoisyText:
         max_length: int,
     ) -> None:
         names = sorted(shares)
-        entries = (registry.find("noise rule", name) for name in names)
-        self._rules = [entry.load() for entry in entries if entry]  # the settings name no others
+        known = registry.all_entries("noise rule")
+        self._rules = [known[name].load() for name in names]
         self._bounds = list(accumulate(shares[name] for name in names))
         self._languages = languages
         self._tokenizers = tokenizers

@@ -272,8 +272,9 @@ class Server:
                 about["parameters"] = [{"name": name, **place}]
             if body:
                 schema = {"schema": body.model_json_schema()}
-                kinds = ("application/json", "application/x-www-form-urlencoded")
-                kinds = ("multipart/form-data",) if body is FileRequest else kinds
+                kinds = ["application/json", "application/x-www-form-urlencoded"]
+                if body is FileRequest:
+                    kinds = ["multipart/form-data"]
                 about["requestBody"] = {"content": dict.fromkeys(kinds, schema)}
             paths[path] = {method.lower(): about}
         info = {"title": "transformer-cli serve", "version": __version__}

@@ -11,6 +11,7 @@ import asyncio
 import json
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -103,12 +104,12 @@ def time_translate(run: Path, text: Path) -> float:
         subprocess.run([*map(str, command)], check=True, stdout=subprocess.DEVNULL)
         return time.perf_counter() - start
 
-    one = Path(f"{text}.one")
-    one.write_text(text.read_text().split("\n")[0] + "\n")
-    lines = len(text.read_text().splitlines()) - 1
-    whole, start = run_it(text), run_it(one)
-    one.unlink()
-    return lines / (whole - start)
+    lines = text.read_text().splitlines(keepends=True)
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as one:
+        one.write(lines[0])
+        one.flush()
+        start = run_it(Path(one.name))
+    return (len(lines) - 1) / (run_it(text) - start)
 
 
 def main() -> None:

@@ -132,6 +132,25 @@ def test_a_state_that_names_no_grown_run_is_ignored(
     assert ask(serve(), q="5 6")["model"] == "run"
 
 
+def test_a_run_that_does_not_take_over_leaves_nothing(
+    serve: Open, own_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(_: Served, old: Path, new: Path) -> str:
+        for path in (new, new.with_name(f"{new.name}.rejected-2")):
+            shutil.copytree(old, path)
+        return "rejected"
+
+    monkeypatch.setattr(Served, "_train", fail)
+    others = {own_run.with_name(name) for name in ("run+1.rejected", "run+10", "run+2.rejected")}
+    for other in others:
+        other.mkdir()
+    client = serve(learn=20)
+    there = set(own_run.parent.iterdir())
+    _correct(client, 20)
+    assert "rejected" in str(_learning(client)["last"])
+    assert set(own_run.parent.iterdir()) == there >= others
+
+
 def test_learning_needs_the_languages(client: TestClient) -> None:
     for path in ("/learning", "/rollback"):
         answer = client.post(path, json={"source": "auto", "target": "xx"})

@@ -20,6 +20,7 @@ from cli.process import run
 
 from extensions.serve.conftest import Open, Process
 from extensions.serve.test_server import TEXT
+from transformer_cli.base.errors import InputError
 from transformer_cli.cli.declaring import build_options
 from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.extensions.serve import guard
@@ -199,6 +200,29 @@ def test_requests_at_once_form_batches_of_equal_size(
         found = asyncio.run(translate_all())
     assert batches == [32, 32]
     assert [line.translations[0].text for (line,) in found] == [*map(str, range(64))]
+
+
+def test_a_line_that_fails_fails_only_its_request(
+    own_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def translate(_: Model, lines: Sequence[str], *__: object) -> list[Line]:
+        if "bad" in lines:
+            raise InputError("an unknown tag")
+        return [Line([Translation(line)]) for line in lines]
+
+    monkeypatch.setattr(Model, "translate", translate)
+    options = build_options(TranslateOptions, "translate", run=own_run, threads=2)
+    with open_run(options, None) as one:
+
+        async def translate_all() -> list[list[Line] | BaseException]:
+            requests = (["1"], ["bad"], ["2"], ["3", "4"])
+            waiting = [one.queue.translate(one.queue.model, each, Wanted()) for each in requests]
+            return await asyncio.gather(*waiting, return_exceptions=True)
+
+        first, failed, *others = asyncio.run(translate_all())
+    assert isinstance(failed, InputError)
+    texts = [[line.translations[0].text for line in each] for each in (first, *others)]
+    assert texts == [["1"], ["2"], ["3", "4"]]
 
 
 def test_idle_connections_stay_open(serve: Open, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -194,6 +194,14 @@ def test_texts_are_corrected_as_a_whole(client: TestClient) -> None:
     assert ask(client, q=" 1 2.\n3 4.\n")["translatedText"] == " both\n"
 
 
+def test_the_addresses_of_an_ipv6_network_have_one_voice(client: TestClient) -> None:
+    hosts = [f"2001:db8:0:1::{number}" for number in range(3)] + ["2001:db8:0:2::1", "10.0.0.1"]
+    for host, given in zip(hosts, ["junk"] * 3 + ["good"] * 2, strict=True):
+        other = TestClient(client.app, "http://localhost", client=(host, 1))
+        ask(other, "/suggest", q="1 2", s=given)
+    assert ask(client, q="1 2")["translatedText"] == "good"
+
+
 def test_empty_corrections_are_refused(client: TestClient) -> None:
     for pair in ({"q": " ", "s": "a"}, {"q": "a", "s": "\n"}, {"q": "a", "s": "\x01"}):
         assert client.post("/suggest", json=TEXT | pair).status_code == 400

@@ -10,6 +10,7 @@ from itertools import chain, islice
 from threading import Event, RLock
 from typing import Any, NamedTuple
 
+from transformer_cli.base.errors import TransformerCliError
 from transformer_cli.base.workers import count_cores
 from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.cli.translation import load_translator
@@ -134,12 +135,15 @@ class _Job(NamedTuple):
         return len(self.lines)
 
 
-def _translate(jobs: Sequence[_Job]) -> list[list[Line]]:
+def _translate(jobs: Sequence[_Job]) -> list[list[Line] | TransformerCliError]:
     """Translate the lines of jobs for the same model that want the same."""
     model, _, wanted, _ = jobs[0]
     lines = [line for job in jobs for line in job.lines]
-    found = iter(model.translate(lines, wanted, lambda: all(job.found.done() for job in jobs)))
-    return [[*islice(found, len(job.lines))] for job in jobs]
+    try:
+        found = iter(model.translate(lines, wanted, lambda: all(job.found.done() for job in jobs)))
+    except TransformerCliError as error:  # for example, a line has an unknown tag
+        return [error] if len(jobs) == 1 else [*chain(*(_translate([job]) for job in jobs))]
+    return [[*islice(found, job.size)] for job in jobs]
 
 
 class ModelQueue:
@@ -226,15 +230,17 @@ class ModelQueue:
         self._running += sum(job.size for job in taken)
         return taken
 
-    def _finish(self, jobs: Sequence[_Job], running: "asyncio.Future[list[list[Line]]]") -> None:
+    def _finish(self, jobs: Sequence[_Job], running: "asyncio.Future[list[Any]]") -> None:
         self._idle += 1
         self._running -= sum(job.size for job in jobs)
         self._start_soon()
         error = running.exception()
-        for number, job in enumerate(jobs):
+        for job, found in zip(
+            jobs, [error] * len(jobs) if error else running.result(), strict=True
+        ):
             if job.found.done():  # nobody waits for it any more
                 continue
-            if error:
-                job.found.set_exception(error)
+            if isinstance(found, BaseException):
+                job.found.set_exception(found)
             else:
-                job.found.set_result(running.result()[number])
+                job.found.set_result(found)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,7 @@ class Served:
         old = new = self.chain[-1]
         while new.exists():
             new = next_run(new)
+        there = set(new.parent.iterdir())
         try:
             problem = await self._train(old, new)
             async with self._turn:
@@ -113,6 +115,9 @@ class Served:
                 if problem is None:
                     self.queue.model = await asyncio.to_thread(self._load, new)
                     self.chain.append(new)
+                else:  # else each attempt would take space on the disk
+                    for path in {new, *new.parent.glob(f"{escape(new.name)}.rejected*")} - there:
+                        await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)
             self._tell(problem or f"{new.name} was accepted, and translates from now on")
         except Exception as error:  # the old run still translates
             self._tell(f"{type(error).__name__}: {error}")

@@ -6,6 +6,7 @@ import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from ipaddress import ip_network
 from itertools import chain, compress, count
 from pathlib import Path
 from typing import Any
@@ -301,6 +302,8 @@ class Server:
         except (ValueError, RecursionError):
             raise HTTPException(400, "the body is neither JSON nor a form") from None
         sender: str | None = request.client.host if request.client else ""
+        if sender and ":" in sender:  # one household has all addresses of a network
+            sender = str(ip_network((sender.partition("%")[0], 64), strict=False))
         if self.keys:
             bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
             if (sender := find_key(self.keys, given.api_key or bearer)) is None:

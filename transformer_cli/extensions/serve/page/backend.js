@@ -35,7 +35,7 @@ export async function translateFile(given) {
   const body = new FormData();
   for (const [name, value] of Object.entries(given)) body.append(name, value);
   const { translatedFileUrl } = await send("translate_file", body);
-  return translatedFileUrl.replace(/^https?:/, location.protocol); // a proxy may have changed it
+  return translatedFileUrl.replace(/.*(?=download_file)/, ""); // a proxy may have another address
 }
 
 export const correct = ({ text, translation, ...pair }) =>

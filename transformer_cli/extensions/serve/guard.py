@@ -139,7 +139,7 @@ def run(app: ASGIApp, given: Any, listening: socket.socket) -> None:
         app,
         http=ImpatientProtocol,
         ws="none",
-        log_level="warning",
+        log_level="error",  # a warning for each odd request would fill the log
         access_log=False,
         server_header=False,
         proxy_headers=False,

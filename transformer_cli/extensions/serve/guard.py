@@ -52,10 +52,10 @@ class Guard:
         if scope["path"] == "/translate_file":
             left = self.given.max_file << 20
         sent_by = asyncio.get_running_loop().time() + SECONDS_TO_SEND
-        has_started = is_counted = False
+        has_started = is_whole = is_counted = False
 
         async def receive_in_time() -> Message:
-            nonlocal left, is_counted
+            nonlocal left, is_whole, is_counted
             try:
                 async with asyncio.timeout_at(sent_by):
                     message = await receive()
@@ -65,6 +65,7 @@ class Guard:
             if left < 0:
                 raise HTTPException(413, "the request is too large")
             if message["type"] == "http.request" and not message.get("more_body"):
+                is_whole = True
                 # Count only whole requests, so that slow senders do not keep out others.
                 if not is_counted and self._count >= self.given.queue and scope["method"] == "POST":
                     raise HTTPException(503, "too many requests; try again", {"Retry-After": "1"})
@@ -77,7 +78,7 @@ class Guard:
             if message["type"] == "http.response.start":
                 has_started = True
                 # The rest of a request that is answered before its end may never come.
-                is_early = scope["method"] == "POST" and not is_counted
+                is_early = scope["method"] == "POST" and not is_whole
                 closing = [(b"connection", b"close")] if is_early else []
                 message["headers"] = [*message["headers"], *_SAFE, *closing]
             await send(message)

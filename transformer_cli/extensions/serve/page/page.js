@@ -115,18 +115,17 @@ function highlightSourcesOf(node) {
 
 // --- corrections and files -----------------------------------------------------------------------
 
-async function sendCorrection() {
+// Returns a function that does the same as `act`, and shows its errors.
+const trying = (act) => (...given) => act(...given).catch((error) => say(error.message, true));
+
+const sendCorrection = trying(async () => {
   const translation = output.innerText.trim();
   const { text, source, target } = shown;
   if (!backend.features.corrections || !translation || !text.trim()) return;
-  try {
-    const { translatedText } = await backend.correct({ text, translation, source, target });
-    say(`Thank you. This text is now translated as: ${translatedText}`);
-    await showLearning();
-  } catch (error) {
-    say(error.message, true);
-  }
-}
+  const { translatedText } = await backend.correct({ text, translation, source, target });
+  say(`Thank you. This text is now translated as: ${translatedText}`);
+  await showLearning();
+});
 
 async function showLearning() {
   if (!backend.features.corrections) return;
@@ -140,21 +139,17 @@ async function showLearning() {
   at("undo").hidden = !facts.grown;
 }
 
-async function translateFile() {
+const translateFile = trying(async () => {
   const [file] = at("file").files;
   at("link").hidden = true;
   if (!file) return;
-  say(`Translating ${file.name}…`);
-  try {
-    at("link").href = await backend.translateFile({ file, ...pair() });
-    at("link").textContent = `Translation of ${file.name}`;
-    at("link").hidden = false;
-    say("");
-  } catch (error) {
-    say(error.message, true);
-  }
   at("file").value = ""; // so that the same file can be chosen again
-}
+  say(`Translating ${file.name}…`);
+  at("link").href = await backend.translateFile({ file, ...pair() });
+  at("link").textContent = `Translation of ${file.name}`;
+  at("link").hidden = false;
+  say("");
+});
 
 // --- start ---------------------------------------------------------------------------------------
 
@@ -195,11 +190,9 @@ output.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) sendCorrection();
 });
 at("send").addEventListener("click", sendCorrection);
-at("undo").addEventListener("click", () => {
-  backend.undo(knownPair()).then(showLearning).catch((error) => say(error.message, true));
-});
+at("undo").addEventListener("click", trying(() => backend.undo(knownPair()).then(showLearning)));
 at("source").addEventListener("change", () => { listTargets(); translate(); showLearning(); });
 at("target").addEventListener("change", () => { translate(); showLearning(); });
 at("file").addEventListener("change", translateFile);
 at("key").addEventListener("change", () => { backend.useKey(at("key").value); translate(); showLearning(); });
-start().catch((error) => say(error.message, true));
+trying(start)();

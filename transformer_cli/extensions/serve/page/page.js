@@ -193,6 +193,7 @@ at("send").addEventListener("click", sendCorrection);
 at("undo").addEventListener("click", trying(() => backend.undo(knownPair()).then(showLearning)));
 at("source").addEventListener("change", () => { listTargets(); translate(); showLearning(); });
 at("target").addEventListener("change", () => { translate(); showLearning(); });
+at("choices").addEventListener("submit", (event) => event.preventDefault());
 at("file").addEventListener("change", translateFile);
 at("key").addEventListener("change", () => { backend.useKey(at("key").value); translate(); showLearning(); });
 trying(start)();

@@ -135,7 +135,8 @@ async function showLearning() {
   const { corrections, run, last, is_growing: isGrowing } = facts;
   const now = isGrowing ? "; it is learning from them now" : "";
   if (isGrowing) setTimeout(showLearning, 10_000);
-  at("learned").textContent = `${run}: ${corrections} corrections${now}. ${last}`;
+  const ending = corrections === 1 ? "" : "s";
+  at("learned").textContent = `${run}: ${corrections} correction${ending}${now}. ${last}`;
   at("undo").hidden = !facts.grown;
 }
 

@@ -119,7 +119,7 @@ def test_a_training_that_is_killed_takes_over_nothing(
     _correct(client, 20)
     facts = _learning(client)
     assert facts["run"] == "run"
-    assert "training ended with -9" in str(facts["last"])
+    assert "signal 9 ended the training" in str(facts["last"])
 
 
 @pytest.mark.parametrize("grown", [["a/b"], [""], [3], ["../run"]])

@@ -61,7 +61,7 @@ def test_translating_and_correcting_with_keys(served: Process, tmp_path: Path) -
         page.keyboard.type("<img src=x onerror=alert(1)> five")
         page.keyboard.press("Control+Enter")
         page.get_by_text("Thank you").wait_for()
-        assert "1 correction. " in page.locator("#learned").inner_text()
+        assert "1 correction." in page.locator("#learned").inner_text()
         page.fill("#text", "")
         _translate(page, "1 2 3 4")
         assert output.inner_text() == "<img src=x onerror=alert(1)> five"

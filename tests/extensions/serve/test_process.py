@@ -8,11 +8,12 @@ import socket
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread
+from typing import Any
 
 import pytest
 import uvicorn
@@ -44,10 +45,10 @@ def _post(port: int, body: dict[str, object], path: str = "/translate") -> int:
 
 
 @contextmanager
-def _running(app: Callable[..., object]) -> Iterator[int]:
+def _running(app: Any) -> Iterator[int]:
     """Run an app as ``serve`` does, in a thread; yield its port."""
     listening = socket.create_server(("127.0.0.1", 0), backlog=1024)
-    config = uvicorn.Config(app, http=guard.ImpatientProtocol, log_level="error", ws="none")
+    config = guard.configure(app, timeout=60.0)
     server = uvicorn.Server(config)
     thread = Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
@@ -95,7 +96,7 @@ def test_a_request_that_takes_too_long_is_refused(serve: Open) -> None:
     assert answer.headers["retry-after"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_stopped_server_answers_what_it_accepted(served: Process, number: int) -> None:
     lines = [f"1 2 3 4 5 6 {n}" for n in range(500)]
     assert _post(served.port, {"q": "1"}) == 200
@@ -104,7 +105,7 @@ def test_a_stopped_server_answers_what_it_accepted(served: Process, number: int)
         time.sleep(0.3)
         code, log = served.end(number)
         assert answer.result() == 200
-    assert code == 128 + number
+    assert code == 128 + (signal.SIGTERM if number == signal.SIGHUP else number)
     assert "Traceback" not in log
     assert lines[5] not in log
 
@@ -172,8 +173,9 @@ def test_takeover_under_load_loses_no_request(own_run: Path) -> None:
     assert models == ["run"] * 20 + ["other"] * 20
 
 
+@pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
 def test_requests_at_once_form_batches_of_equal_size(
-    own_run: Path, monkeypatch: pytest.MonkeyPatch
+    own_run: Path, monkeypatch: pytest.MonkeyPatch, engine: str
 ) -> None:
     batches: list[int] = []
     may_end = Event()
@@ -184,7 +186,9 @@ def test_requests_at_once_form_batches_of_equal_size(
         return [Line([Translation(line)]) for line in lines]
 
     monkeypatch.setattr(Model, "translate", translate)
-    options = build_options(TranslateOptions, "translate", run=own_run, threads=2)
+    monkeypatch.setattr("transformer_cli.extensions.serve.model.count_cores", lambda: 16)
+    given = {"engine": "torch"} if engine == "torch" else {"engine": engine, "threads": 2}
+    options = build_options(TranslateOptions, "translate", run=own_run, **given)
     with open_run(options, None) as one:
 
         async def translate_all() -> list[list[Line]]:
@@ -265,6 +269,31 @@ def test_a_request_answered_before_its_end_loses_its_connection(serve: Open) -> 
                 while part := connection.recv(1 << 16):
                     answer += part
                 assert b"connection: close" in answer
+
+
+@pytest.mark.parametrize("head", ["GET /health HTTP/1.1", "POST /translate HTTP/1.1"])
+def test_a_malformed_chunk_logs_nothing(served: Process, head: str) -> None:
+    rest = "Host: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    for delay in (0, 0.2):
+        with socket.create_connection(("127.0.0.1", served.port), timeout=30) as connection:
+            connection.sendall(f"{head}\r\n{rest}".encode())
+            time.sleep(delay)
+            with suppress(OSError):
+                connection.sendall(b"ZZ\r\n")
+                connection.recv(1 << 16)
+    assert _post(served.port, {"q": "1"}) == 200
+    assert served.end()[1].count("\n") == 1
+
+
+def test_text_in_the_address_may_arrive_in_parts(serve: Open) -> None:
+    with (
+        _running(serve().app) as port,
+        socket.create_connection(("127.0.0.1", port), timeout=30) as connection,
+    ):
+        connection.sendall(b"POST /translate?source=xx&target=xx&q=" + b"%E6%97%A5" * 4000)
+        time.sleep(0.1)
+        connection.sendall(b" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
+        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200")
 
 
 def test_endless_headers_are_refused(serve: Open) -> None:

@@ -60,11 +60,12 @@ def test_abbreviations_ordinals_and_addresses_are_no_ends_of_sentences(
 ) -> None:
     sentences = ["Am 3. Mai kommt Dr. Meier z. B. mit Prof. Kurz.", "Zwei Hunde gehen."]
     address = "https://example.org/a_b ann@example.org"
-    texts = [*sentences, " ".join(sentences), address]
+    texts = [*sentences, " ".join(sentences), address, "gut@schlecht", "Ein PC. Ein Hund."]
     found = in_node(tmp_path, directory=str(exported), texts=texts, alternatives=0, search={})
-    one, two, both, kept = (answer["translatedText"] for answer in found)
+    one, two, both, kept, no_address, _ = (answer["translatedText"] for answer in found)
     assert both == f"{one} {two}"
     assert kept == address
+    assert no_address != "gut@schlecht"
 
 
 @LONG

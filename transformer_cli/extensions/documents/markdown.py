@@ -6,7 +6,6 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from transformer_cli.base.errors import InputError
 from transformer_cli.base.packages import import_extra
 from transformer_cli.extensions.documents.document import (
     CODE_ELEMENTS,
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
 _FRONT_MATTER = re.compile(r"(---|\+\+\+)[ \t]*\r?\n.*?\n\1[ \t]*(?:\r?\n|$)", re.DOTALL)
 _MOST_NESTED = 100  # blocks within blocks; markdown-it reads nothing deeper
-_MOST_UNCLOSED = 100  # brackets; for each, markdown-it reads the rest of its paragraph
 _NESTING = ("blockquote_open", "list_item_open")
 _BOX = re.compile(r"\[[ xX]\]\s+")  # of a task
 _TEMPLATE = f"(?s:{TEMPLATE.pattern})"
@@ -110,8 +108,6 @@ class MarkdownDocument(Document):
         front = _FRONT_MATTER.match(self.text)
         hidden = "\n" * front[0].count("\n") if front else ""
         body = self.text[front.end() :] if front else self.text
-        if body.count("[") > body.count("]") + _MOST_UNCLOSED:
-            raise InputError(f"{self.name}: not Markdown: too many unclosed brackets")
         cursors = dict[int, int]()
         for token in self._inline.parse((hidden + body).replace("\r\n", "\n").replace("\r", " ")):
             if token.type == "inline" and token.map:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import h11
 import uvicorn
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -130,22 +131,33 @@ class ImpatientProtocol(H11Protocol):
             self._deadline.cancel()  # ``Guard`` limits the time for the body
             self._deadline = None
 
+    def send_400_response(self, msg: str) -> None:
+        if self.conn.our_state is h11.IDLE:
+            super().send_400_response(msg)
+        else:  # the request has an answer, or will get one
+            self.transport.abort()
+
     def _wait(self) -> None:
         self._deadline = self.loop.call_later(SECONDS_TO_SEND, self.transport.abort)
 
 
-def run(app: ASGIApp, given: Any, listening: socket.socket) -> None:
-    """Answer the requests that arrive at a socket, until a signal ends this process."""
-    config = uvicorn.Config(
+def configure(app: ASGIApp, timeout: float) -> uvicorn.Config:
+    """Return how to serve an app; ``timeout`` is in seconds, of a request."""
+    return uvicorn.Config(
         app,
         http=ImpatientProtocol,
         ws="none",
+        h11_max_incomplete_event_size=1 << 17,  # of headers; a form may be in the address
         log_level="error",  # a warning for each odd request would fill the log
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        timeout_graceful_shutdown=round(given.timeout) + 1,
+        timeout_graceful_shutdown=round(timeout) + 1,
     )
+
+
+def run(config: uvicorn.Config, listening: socket.socket) -> None:
+    """Answer the requests that arrive at a socket, until a signal ends this process."""
     # A closed terminal, too, ends the training. With nohup, the signal is ignored.
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:
         signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))

@@ -1,6 +1,3 @@
-"""The features that this extension adds, as plain data."""
-
-api = 1
 needs = ("alignments", "checks", "constraints", "documents", "growing")
 provides: dict[str, dict[str, dict[str, object]]] = {
     "command": {"serve": {"load": "command:serve"}},

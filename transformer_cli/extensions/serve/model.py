@@ -149,14 +149,16 @@ def _translate(jobs: Sequence[_Job]) -> list[list[Line] | TransformerCliError]:
 class ModelQueue:
     """Translates the lines of several requests at a time, with a model that may be exchanged.
 
-    A request waits for others only while others are translated, for a few milliseconds.
+    A request waits for others only while others are translated, and at most ``_LONGEST_WAIT``.
     """
 
     def __init__(self, model: Model) -> None:
         self.model = model
         """The model for the next requests."""
         # While one batch is translated, the next one is encoded, and answers are sent.
-        self._workers = self._idle = max(2, model.options.threads or count_cores())
+        is_torch = model.plain.engine.name == "torch"  # it searches for one worker at a time
+        workers = 2 if is_torch else max(2, model.options.threads or count_cores())
+        self._workers = self._idle = workers
         self._lines = ThreadPoolExecutor(self._workers, "lines")
         self._documents = ThreadPoolExecutor(1, "documents")
         self._html = ThreadPoolExecutor(1, "html")  # a document may take long

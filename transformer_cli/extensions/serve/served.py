@@ -16,7 +16,7 @@ from typing import Any
 
 import psutil
 
-from transformer_cli.base.errors import RunError
+from transformer_cli.base.errors import RunError, TransformerCliError
 from transformer_cli.base.files import check_no_links, read_json, read_small
 from transformer_cli.base.messages import log
 from transformer_cli.base.text_files import write_text
@@ -119,8 +119,11 @@ class Served:
                     for path in {new, *new.parent.glob(f"{escape(new.name)}.rejected*")} - there:
                         await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)
             self._tell(problem or f"{new.name} was accepted, and translates from now on")
+        except (OSError, TransformerCliError) as error:
+            self._tell(str(error))
         except Exception as error:  # the old run still translates
             self._tell(f"{type(error).__name__}: {error}")
+            raise
 
     async def roll_back(self) -> None:
         """Translate with the run before the last growth; raise RunError if there is none."""
@@ -154,7 +157,7 @@ class Served:
             )
         try:
             psutil.Process(process.pid).nice(_LOWEST)
-            if await process.wait() == 0:
+            if (code := await process.wait()) == 0:
                 return find_weakness(new)
         finally:
             if process.returncode is None:
@@ -162,7 +165,7 @@ class Served:
                 await process.wait()
                 shutil.rmtree(new, ignore_errors=True)
         said = read_small(printed).decode(errors="replace").strip().rpartition("\n")[2]
-        return f"training ended with {process.returncode}: {said}"
+        return said if code > 0 else f"signal {-code} ended the training"
 
 
 def find_weakness(run: Path) -> str | None:

@@ -222,13 +222,13 @@ class Server:
         """Leave out the last growth."""
         if not (self.keys or self.given.is_local):
             raise HTTPException(403, "needs a key; start the server with --keys")
-        served = self._choose(given, "")[0]
+        served = self._choose(given, None)[0]
         await served.roll_back()
         return served.facts
 
     async def _learning(self, _: Request, given: PairRequest) -> dict[str, Any]:
         """What the model learns from corrections, and what the last growth led to."""
-        return self._choose(given, "")[0].facts
+        return self._choose(given, None)[0].facts
 
     # --- facts ------------------------------------------------------------------------------------
 
@@ -317,11 +317,11 @@ class Server:
             sent = f"{count:,} characters in {len(texts):,} texts"
             raise HTTPException(400, f"{sent}; send at most {most:,} in {_MOST_TEXTS:,}")
 
-    def _choose(self, given: PairRequest, text: str) -> tuple[Served, dict[str, Any]]:
+    def _choose(self, given: PairRequest, text: str | None) -> tuple[Served, dict[str, Any]]:
         """Return the run for a request's languages, and what is said about a detected one."""
         source, target = base_language(given.source), base_language(given.target)
         detected = {}
-        if given.source == "auto" and text:
+        if given.source == "auto" and text is not None:
             sources = [src for src, tgt in self.served if tgt == target]
             found = [each for each in detect_language(text) if each[0] in sources]
             source, share = found[0] if found else (next(iter(sources), ""), 0.0)

@@ -1,6 +1,3 @@
-"""The features that this extension adds, as plain data."""
-
-api = 1
 needs = ("exchange", "serve")
 provides = {
     "export format": {

@@ -10,6 +10,7 @@ let languages = [];
 let shown = { text: "", source: "", details: null }; // what was translated last
 let request = 0;
 let timer;
+let polling;
 
 const pair = () => ({ source: at("source").value, target: at("target").value });
 const knownPair = () => (pair().source === "auto" ? { ...pair(), source: shown.source } : pair());
@@ -134,7 +135,8 @@ async function showLearning() {
   if (!facts) return;
   const { corrections, run, last, is_growing: isGrowing } = facts;
   const now = isGrowing ? "; it is learning from them now" : "";
-  if (isGrowing) setTimeout(showLearning, 10_000);
+  clearTimeout(polling);
+  if (isGrowing) polling = setTimeout(showLearning, 10_000);
   const ending = corrections === 1 ? "" : "s";
   at("learned").textContent = `${run}: ${corrections} correction${ending}${now}. ${last}`;
   at("undo").hidden = !facts.grown;
@@ -155,7 +157,7 @@ const translateFile = trying(async () => {
 // --- start ---------------------------------------------------------------------------------------
 
 async function start() {
-  const progress = (loaded, total) => say(`Loading the model: ${Math.round((10 * loaded) / total)}0 %`);
+  const progress = (loaded, total) => say(`Loading the model: ${10 * Math.round((10 * loaded) / total)} %`);
   const about = await backend.settings({ onProgress: progress });
   languages = about.languages;
   const sources = languages.filter((one) => one.targets.length).map((one) => one.code);

@@ -34,10 +34,16 @@ function settings() {
 
 async function open() {
   const cache = await globalThis.caches?.open(directory).catch(() => null);
-  const listed = await download("web.json", { cache: "no-cache" }).catch((error) => error);
-  const stored = await cache?.match("web.json");
-  if (!listed.ok && !stored) throw listed;
-  const list = listed.ok ? listed : stored;
+  try {
+    return await build(cache, await download("web.json", { cache: "no-cache" }));
+  } catch (error) {
+    const stored = await cache?.match("web.json"); // an earlier version, all of which is stored
+    if (!stored) throw error;
+    return build(cache, stored);
+  }
+}
+
+async function build(cache, list) {
   const { files, languages } = await list.clone().json();
   const total = Object.values(files).reduce((sum, { size }) => sum + size, 0);
   let loaded = 0;

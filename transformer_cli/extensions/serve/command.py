@@ -102,6 +102,7 @@ def serve(given: ServeOptions) -> None:
     with listening, open_app(given) as app:
         host, port = listening.getsockname()[:2]
         say(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+        served.freeze_objects()
         guard.run(guard.configure(app, given.timeout), listening)
 
 

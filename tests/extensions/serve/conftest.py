@@ -42,9 +42,11 @@ class Process:
 
     def __init__(self, *arguments: object) -> None:
         command = [sys.executable, "-m", "transformer_cli", "serve", *arguments, "--port", "0"]
+        before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it
         self.process = children.start(
             [*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
+        signal.signal(signal.SIGHUP, before)
         assert self.process.stdout is not None
         self.url = self.process.stdout.readline().decode().strip()
         assert self.url, self.process.communicate()[1].decode()

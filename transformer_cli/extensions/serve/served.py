@@ -114,7 +114,7 @@ class Served:
                 if problem is None:
                     await self._translate_with(new)
                     self.chain.append(new)
-                else:  # else each attempt would take space on the disk
+                else:  # so that attempts do not fill the disk
                     for path in {new, *new.parent.glob(f"{escape(new.name)}.rejected*")} - there:
                         await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)
             self._tell(problem or f"{new.name} was accepted, and translates from now on")

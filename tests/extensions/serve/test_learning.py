@@ -105,21 +105,61 @@ def test_only_a_run_that_is_clearly_better_takes_over(
     assert found is None if why is None else why in str(found)
 
 
+def _train_by(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a program in Python, which is given the path of the new run, train instead."""
+    start = asyncio.create_subprocess_exec
+
+    async def start_another(*command: object, **named: Any) -> object:
+        new = command[command.index("--run-dir") + 1]
+        begin = "import os, pathlib, signal, sys; new = pathlib.Path(sys.argv[1]); "
+        return await start(sys.executable, "-c", begin + program, new, **named)
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", start_another)
+
+
 def test_a_training_that_is_killed_takes_over_nothing(
     serve: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
-    start = asyncio.create_subprocess_exec
-
-    async def start_another(*_: object, **named: Any) -> object:
-        return await start(sys.executable, "-c", program, **named)
-
-    monkeypatch.setattr(asyncio, "create_subprocess_exec", start_another)
+    _train_by("os.kill(os.getpid(), signal.SIGKILL)", monkeypatch)
     client = serve(learn=20)
     _correct(client, 20)
     facts = _learning(client)
     assert facts["run"] == "run"
     assert "signal 9 ended the training" in str(facts["last"])
+
+
+WEAK = '{"new_text": {"before": 1.0, "after": 1.1, "half_width": 0.2}}'
+
+
+@pytest.mark.parametrize(
+    ("program", "why", "left"),
+    [
+        (f"new.mkdir(); (new / 'growth.json').write_text('{WEAK}')", "learned too little", []),
+        (
+            "new.with_name('run+1.rejected-2').mkdir(); "
+            "sys.exit('error: run+1: rejected, and renamed to run+1.rejected-2: 3 → 1')",
+            "rejected",
+            [],
+        ),
+        ("new.mkdir(); sys.exit('error: run+1: in use by process 1')", "in use", ["run+1"]),
+    ],
+)
+def test_only_finished_runs_that_do_not_take_over_are_deleted(
+    serve: Open,
+    own_run: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    program: str,
+    why: str,
+    left: list[str],
+) -> None:
+    _train_by(program, monkeypatch)
+    for name in ("run+1.rejected", "run+10"):  # somebody's
+        own_run.with_name(name).mkdir()
+    client = serve(learn=20)
+    there = {path.name for path in own_run.parent.iterdir()}
+    _correct(client, 20)
+    assert why in str(_learning(client)["last"])
+    assert {path.name for path in own_run.parent.iterdir()} == there | {*left}
 
 
 @pytest.mark.parametrize("grown", [["a/b"], [""], [3], ["../run"]])
@@ -130,25 +170,6 @@ def test_a_state_that_names_no_grown_run_is_ignored(
     state = {"grown": grown, "learned": {}, "last": ""}
     (own_run / "served/learning.json").write_text(json.dumps(state))
     assert ask(serve(), q="5 6")["model"] == "run"
-
-
-def test_a_run_that_does_not_take_over_leaves_nothing(
-    serve: Open, own_run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def fail(_: Served, old: Path, new: Path) -> str:
-        for path in (new, new.with_name(f"{new.name}.rejected-2")):
-            shutil.copytree(old, path)
-        return "rejected"
-
-    monkeypatch.setattr(Served, "_train", fail)
-    others = {own_run.with_name(name) for name in ("run+1.rejected", "run+10", "run+2.rejected")}
-    for other in others:
-        other.mkdir()
-    client = serve(learn=20)
-    there = set(own_run.parent.iterdir())
-    _correct(client, 20)
-    assert "rejected" in str(_learning(client)["last"])
-    assert set(own_run.parent.iterdir()) == there >= others
 
 
 def test_learning_needs_the_languages(client: TestClient) -> None:

@@ -105,7 +105,6 @@ class Served:
         old = new = self.chain[-1]
         while new.exists():
             new = next_run(new)
-        there = set(new.parent.iterdir())
         try:
             problem = await self._train(old, new)
             async with self._turn:
@@ -114,9 +113,6 @@ class Served:
                 if problem is None:
                     await self._translate_with(new)
                     self.chain.append(new)
-                else:  # so that attempts do not fill the disk
-                    for path in {new, *new.parent.glob(f"{escape(new.name)}.rejected*")} - there:
-                        await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)
             self._tell(problem or f"{new.name} was accepted, and translates from now on")
         except (OSError, TransformerCliError) as error:
             self._tell(str(error))
@@ -141,7 +137,10 @@ class Served:
         write_text(self._directory / "learning.json", json.dumps(state, indent=1) + "\n")
 
     async def _train(self, old: Path, new: Path) -> str | None:
-        """Train ``new`` in a process; return why it should not translate, or None."""
+        """Train ``new`` in a process; return why it should not translate, or None.
+
+        A finished run that should not is deleted, so that attempts do not fill the disk.
+        """
         text, printed = self._directory / "learning.tsv", self._directory / "learning.log"
         write_memory(text, self.learned)
         log(f"{old}: grows with {len(self.learned):,} corrections")
@@ -157,18 +156,23 @@ class Served:
         try:
             psutil.Process(process.pid).nice(_LOWEST)
             if (code := await process.wait()) == 0:
-                return find_weakness(new)
+                if weakness := find_weakness(new):
+                    await asyncio.to_thread(shutil.rmtree, new, ignore_errors=True)
+                return weakness
         finally:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
                 shutil.rmtree(new, ignore_errors=True)
         said = read_small(printed).decode(errors="replace").strip().rpartition("\n")[2]
+        for path in new.parent.glob(f"{escape(new.name)}.rejected*"):
+            if f"renamed to {path.name}: " in said:  # others may be somebody's
+                await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)
         return said if code > 0 else f"signal {-code} ended the training"
 
 
 def freeze_objects() -> None:
-    """Keep later collections of garbage from visiting all objects, which takes 0.4 ms a request."""
+    """Keep later garbage collections from visiting all objects: 0.4 ms less for each request."""
     gc.unfreeze()
     gc.collect()
     gc.freeze()

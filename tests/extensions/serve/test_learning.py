@@ -109,7 +109,7 @@ def _train_by(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a program in Python, which is given the path of the new run, train instead."""
     start = asyncio.create_subprocess_exec
 
-    async def start_another(*command: object, **named: Any) -> object:
+    async def start_another(*command: Any, **named: Any) -> object:
         new = command[command.index("--run-dir") + 1]
         begin = "import os, pathlib, signal, sys; new = pathlib.Path(sys.argv[1]); "
         return await start(sys.executable, "-c", begin + program, new, **named)

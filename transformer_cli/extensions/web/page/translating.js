@@ -203,8 +203,8 @@ export class Translator {
     const sentences = [""];
     for (const { segment } of this.segmenter.segment(line)) {
       const last = sentences.at(-1);
-      if (!last || ABBREVIATION.test(last)) sentences.pop();
-      sentences.push(!last || ABBREVIATION.test(last) ? last + segment : segment);
+      if (!last || ABBREVIATION.test(last)) sentences.push(sentences.pop() + segment);
+      else sentences.push(segment);
     }
     return sentences;
   }

@@ -58,7 +58,10 @@ def test_sentences_and_white_space_are_kept(exported: Path, tmp_path: Path) -> N
 def test_abbreviations_ordinals_and_addresses_are_no_ends_of_sentences(
     exported: Path, tmp_path: Path
 ) -> None:
-    sentences = ["Am 3. Mai kommt Dr. Meier z. B. mit Prof. Kurz.", "Zwei Hunde gehen."]
+    sentences = [
+        "Am 3. Mai kommt Dr. Meier z.B. mit Prof. Kurz von E.S.E. Bau.",
+        "Zwei Hunde gehen.",
+    ]
     address = "https://example.org/a_b ann@example.org"
     texts = [*sentences, " ".join(sentences), address, "gut@schlecht", "Ein PC. Ein Hund."]
     found = in_node(tmp_path, directory=str(exported), texts=texts, alternatives=0, search={})

@@ -2,7 +2,7 @@
 
 const [UNK, BPE, NORMAL, BYTE] = [0, 2, 1, 6]; // an id, a type of models, and types of pieces
 const ADDRESS = /\b(?:https?:|www\.)\S+|[\w.+-]+@[\w-]+\.[\w.-]+/g; // it stays as it is
-const ABBREVIATION = /(?:^|[\s(])(?:\p{L}|\d+|\p{Lu}?[b-df-hj-np-tvwxz]{1,3}|Prof)\.\s+$/u;
+const ABBREVIATION = /(?:^|[\s(.])(?:\p{L}|\d+|\p{Lu}?[b-df-hj-np-tvwxz]{1,3}|Prof)\.\s+$/u;
 const utf8 = new TextEncoder();
 const strict = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 const lenient = new TextDecoder("utf-8", { ignoreBOM: true });
